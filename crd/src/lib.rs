@@ -9,16 +9,21 @@ pub mod kind;
 pub mod pod;
 pub mod podset;
 pub mod quantity;
+pub mod queue;
 pub mod status;
 
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
-pub use kind::Kind;
+pub use kind::{Kind, Names};
 pub use pod::{
     ContainerFields, EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields,
     Resources, SecurityProfile,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;
+pub use queue::{
+    AdoptionPolicy, AppQueue, AppQueueSpec, AppQueueStatus, Credentials, DeadLetter, DeletionPolicy, QueueReference,
+    QueueType, Sqs,
+};
 pub use status::{Address, AddressType, AppDeployStatus, Cause, RevisionStatus};
 
 /// The API group of all kinds.
@@ -62,6 +67,20 @@ pub mod label {
     /// The name of the PodSet that a pod belongs to. Another label than [`APP`], so that the two kinds never select the
     /// same pods.
     pub const PODSET: &str = "appdeploy.dev/podset";
+}
+
+/// Finalizers of the operator.
+pub mod finalizer {
+    /// On an AppQueue whose queue is deleted with it. It is removed when the queue was deleted.
+    pub const QUEUE: &str = "appdeploy.dev/queue";
+}
+
+/// Tags that the operator sets on queues outside the cluster.
+pub mod tag {
+    /// The UID of the AppQueue that created the queue. Set in the request that creates the queue.
+    pub const OWNER: &str = "appdeploy.dev/uid";
+    /// The UID of the AppQueue that adopted the queue. Takes precedence over [`OWNER`].
+    pub const ADOPTED_BY: &str = "appdeploy.dev/adopted-by";
 }
 
 /// Annotations that the operator and the plugin write.

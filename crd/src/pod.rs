@@ -10,7 +10,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Quantity;
+use crate::{Quantity, QueueReference};
 
 /// The fields of the container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -77,6 +77,14 @@ pub struct PodFields {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
+
+    /// AppQueues in the same namespace that the application uses. For a queue `orders` the environment variables
+    /// `QUEUE_ORDERS_URL`, `QUEUE_ORDERS_REGION` and, if it is not a queue of Amazon SQS, `QUEUE_ORDERS_ENDPOINT` are set,
+    /// unless `env` sets them. Pods start when the queue exists. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub queues: Vec<QueueReference>,
 
     /// The security settings of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]

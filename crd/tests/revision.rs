@@ -20,7 +20,7 @@ fn recorded() -> Revision {
 
 #[test]
 fn manifests_have_the_revision_of_their_schema() {
-    let definitions = ["appdeploys", "podsets"]
+    let definitions = ["appdeploys", "podsets", "appqueues"]
         .map(|plural| serde_yaml::from_str::<Value>(&read(&format!("../config/crd/{plural}.yaml"))).unwrap());
     assert_eq!(
         recorded().of(&definitions),

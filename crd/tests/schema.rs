@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-const FILES: [&str; 2] = ["appdeploys", "podsets"];
+const FILES: [&str; 3] = ["appdeploys", "podsets", "appqueues"];
 
 fn text(plural: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
@@ -79,6 +79,7 @@ fn no_rule_is_added_to_a_whole_spec() {
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");
     assert_eq!(rules("podsets"), Value::Null);
+    assert_eq!(rules("appqueues"), Value::Null);
 }
 
 /// `kubectl apply` stores a copy of an object in an annotation. All annotations together may have 256 KiB.

@@ -8,7 +8,7 @@ use crd::{AppDeploy, Kind, PodFields, PodSet, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use self::right::{RequiredRight, RightReason, right_to_additions, rights_to_references};
+pub use self::right::{RequiredRight, RightReason, right_to_additions, right_to_credentials, rights_to_references};
 pub use self::warning::{tiny_amounts, warnings};
 
 /// A kind whose objects the webhooks check.
@@ -65,7 +65,7 @@ impl Admitted for PodSet {
 
 /// Whether two versions of an object have the same spec. An update of metadata is not checked.
 #[must_use]
-pub fn is_same<K: Admitted>(old: &K, new: &K) -> bool {
+pub fn is_same<K: Serialize>(old: &K, new: &K) -> bool {
     spec(old) == spec(new)
 }
 

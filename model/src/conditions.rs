@@ -6,6 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::diagnose::Diagnosis;
 
+/// Whether the Ready condition is True.
+pub(crate) fn is_ready(conditions: &[Condition]) -> bool {
+    let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
+    conditions.iter().any(is_ready)
+}
+
 /// Builds conditions, each with the time of its last transition.
 pub(crate) struct Conditions<'a> {
     /// The stored conditions.

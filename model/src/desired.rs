@@ -3,6 +3,7 @@
 //! Rendering can't fail, because it takes a [`Valid`] app. The operator, `--dry-run` and `export` get the same bytes.
 
 pub(crate) mod pod_template;
+pub(crate) mod queue_env;
 
 pub(crate) use pod_template::pod_spec;
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::children::CHILDREN;
 use crate::digest::stable_hash;
-use crate::{ChildId, ChildKind, Valid, later};
+use crate::{ChildId, ChildKind, Valid, deferred_defaults};
 
 /// The name of the container.
 pub const CONTAINER: &str = "app";
@@ -24,11 +25,11 @@ pub const PORT: &str = "http";
 
 /// The desired children of an app, in the order in which they are written. Other children of the app are pruned.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Desired(Vec<Wanted>);
+pub struct Desired(Vec<DesiredChild>);
 
 /// A desired child.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct DesiredChild {
     /// Its kind and name.
     pub id: ChildId,
     /// The object to send.
@@ -37,12 +38,12 @@ pub struct Wanted {
 
 impl Desired {
     /// Returns all children.
-    pub fn iter(&self) -> impl Iterator<Item = &Wanted> {
+    pub fn iter(&self) -> impl Iterator<Item = &DesiredChild> {
         self.0.iter()
     }
 
     /// Returns the children of a kind.
-    pub fn of(&self, kind: &ChildKind) -> impl Iterator<Item = &Wanted> {
+    pub fn of(&self, kind: &ChildKind) -> impl Iterator<Item = &DesiredChild> {
         self.iter().filter(move |wanted| wanted.id.kind == kind)
     }
 
@@ -81,7 +82,7 @@ pub fn desired(app: &Valid<'_>) -> Desired {
 pub fn render(kinds: &[&'static ChildKind], app: &Valid<'_>) -> Desired {
     let of_kind = |kind: &&'static ChildKind| {
         let kind = *kind;
-        (kind.render)(app).into_iter().map(move |object| Wanted {
+        (kind.render)(app).into_iter().map(move |object| DesiredChild {
             id: ChildId::new(kind, object["metadata"]["name"].as_str().unwrap_or_default()),
             object,
         })
@@ -141,7 +142,7 @@ pub fn finish(kind: &ChildKind, object: &impl Serialize) -> Value {
     value["apiVersion"] = json!(kind.api_version());
     value["kind"] = json!(kind.kind);
     value["metadata"]["annotations"][annotation::DESIRED_HASH] =
-        json!(format!("{:016x}", stable_hash(&later::original(&value))));
+        json!(format!("{:016x}", stable_hash(&deferred_defaults::oldest(&value))));
     value
 }
 

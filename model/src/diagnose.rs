@@ -131,29 +131,31 @@ fn logs(subject: Subject<'_>) -> NextCommand {
 pub(crate) fn diagnose_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
     let namespace = subject.namespace;
     let (reason, next) = match failure {
-        Failure::Invalid(_) | Failure::Unreadable(_) => {
-            let reason = if matches!(failure, Failure::Invalid(_)) {
-                Reason::InvalidSpec
-            } else {
-                Reason::Unreadable
-            };
-            (reason, Some(edit(subject)))
-        }
+        Failure::Invalid(_) => (Reason::InvalidSpec, edit(subject)),
+        Failure::Unreadable(_) => (Reason::Unreadable, edit(subject)),
         // `adopt` shows what it would adopt, and from which owner. It does not adopt third-party pods.
         Failure::NameConflict { kind: "Pod", name, .. } => (
             Reason::NameConflict,
-            Some(command!("kubectl get pod {} -n {} -o yaml", name, namespace)),
+            command!("kubectl get pod {} -n {} -o yaml", name, namespace),
         ),
-        Failure::NameConflict { .. } => (Reason::NameConflict, Some(subject.command("adopt"))),
+        Failure::NameConflict { .. } => (Reason::NameConflict, subject.command("adopt")),
         Failure::Rejected {
             kind: "Pod", message, ..
         } => return refusal::diagnose(subject, message),
         Failure::Rejected { message, .. } if refusal::is_quota(message) => (
             Reason::QuotaExceeded,
-            Some(command!("kubectl describe quota -n {}", namespace)),
+            command!("kubectl describe quota -n {}", namespace),
         ),
-        Failure::Rejected { .. } => (Reason::Rejected, Some(edit(subject))),
-        Failure::HostConflict { .. } => (Reason::HostConflict, Some(set(subject, "host", "HOST"))),
+        Failure::Rejected { .. } => (Reason::Rejected, edit(subject)),
+        Failure::HostConflict { .. } => (Reason::HostConflict, set(subject, "host", "HOST")),
+        _ => return diagnose_operator_failure(namespace, failure),
+    };
+    diagnosis(reason, &failure.to_string(), Some(next))
+}
+
+/// Returns the diagnosis for a failure that is not about the spec, and so is the same for all kinds.
+pub(crate) fn diagnose_operator_failure(namespace: &str, failure: &Failure) -> Diagnosis {
+    let (reason, next) = match failure {
         Failure::Forbidden(_) => (Reason::Forbidden, Some("kubectl appdeploy install".into())),
         Failure::WatchFailed { .. } => (Reason::WatchFailed, Some(operator_log())),
         Failure::Leftover { .. } => (Reason::Progressing, None),
@@ -165,14 +167,14 @@ pub(crate) fn diagnose_failure(subject: Subject<'_>, failure: &Failure) -> Diagn
             Reason::ApiUnavailable,
             Some("kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations".into()),
         ),
-        Failure::Unavailable { .. } => (Reason::ApiUnavailable, Some(operator_log())),
         Failure::TimedOut { .. } => (Reason::ReconcileTimeout, Some(operator_log())),
         Failure::Panicked => (Reason::InternalError, Some(operator_log())),
+        _ => (Reason::ApiUnavailable, Some(operator_log())),
     };
     diagnosis(reason, &failure.to_string(), next)
 }
 
-fn operator_log() -> NextCommand {
+pub(crate) fn operator_log() -> NextCommand {
     command!(
         "kubectl logs -n {} -l app.kubernetes.io/name=appdeploy-operator --prefix --tail=50",
         crd::OPERATOR_NAMESPACE

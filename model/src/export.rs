@@ -3,7 +3,7 @@
 use crd::{AppDeploy, PodSet, annotation, label};
 use serde_json::{Map, Value};
 
-use crate::podset::{Creation, Wanted, pod};
+use crate::podset::{Creation, ValidPodSet, pod};
 use crate::{Invalid, desired, validate};
 
 /// The annotations in which the operator records data about a child.
@@ -57,10 +57,10 @@ pub fn of_app(app: &AppDeploy) -> Result<Vec<Value>, Invalid> {
 /// # Errors
 /// Returns a message for each invalid field.
 pub fn of_podset(set: &PodSet) -> Result<Vec<Value>, Invalid> {
-    let wanted = Wanted::of(set)?;
-    let slots = (0..u16::MAX).take(wanted.replicas);
+    let valid = ValidPodSet::of(set)?;
+    let slots = (0..u16::MAX).take(valid.replicas);
     Ok(slots
-        .map(|slot| pod(set, &wanted, &Creation { slot, replaces: None }))
+        .map(|slot| pod(set, &valid, &Creation { slot, replaces: None }))
         .collect())
 }
 

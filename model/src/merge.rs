@@ -1,5 +1,5 @@
-//! The objects that result from a write: what is wanted, merged into the live object. The structure is the one of
-//! [`Digest`](crate::Digest), which finds out whether a write is needed.
+//! Computes the object that results from a write: the desired fields merged into the live object. The structure is that of
+//! [`Digest`](crate::Digest), which decides whether a write is needed.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
 use crate::fields::{METADATA, Node, content, is_empty_variable, merge_key};
-use crate::{Digest, later};
+use crate::{Digest, deferred_defaults};
 
 /// Returns the live object with everything that is wanted, and without what was wanted `before` and no longer is. Fields of other
 /// managers are kept.
@@ -33,7 +33,7 @@ pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     merged
 }
 
-/// Sets one field of an object to what is wanted.
+/// Sets one field of an object to the desired value.
 fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, wanted: Option<&Value>) {
     let Some(fields) = object.as_object_mut() else { return };
     match (fields.get_mut(field), wanted.filter(|wanted| !is_nothing(wanted))) {
@@ -42,7 +42,7 @@ fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, want
             fields.insert(field.to_owned(), wanted.clone());
         }
         (Some(live), None) => {
-            // Other managers may own a part of what is no longer wanted.
+            // Other managers may own a part of a field that is no longer desired.
             if let Some(before) = before {
                 remove(path, live, before);
                 if is_nothing(live) {
@@ -54,7 +54,7 @@ fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, want
     }
 }
 
-/// Changes a value to what is wanted.
+/// Changes a value to the desired one.
 fn overwrite(path: &str, live: &mut Value, before: Option<&Value>, wanted: &Value) {
     match (Node::of(path, live), Node::of(path, wanted)) {
         (Node::Fields(fields), Node::Fields(wishes)) => {
@@ -92,7 +92,7 @@ fn overwrite_entries(path: &str, live: &mut Value, before: Option<&Value>, wishe
     items.retain(|item| merge_key(item).is_none_or(|key| !removed.contains(&key)));
 }
 
-/// Removes what was wanted before.
+/// Removes the previously desired fields.
 fn remove(path: &str, live: &mut Value, before: &Value) {
     match (Node::of(path, live), Node::of(path, before)) {
         (Node::Fields(_) | Node::Whole(_), Node::Fields(before) | Node::Whole(before)) => {
@@ -183,8 +183,8 @@ pub fn service_with(live: &Value, wanted: &Value, other: &[Value]) -> Value {
 #[must_use]
 pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
     const CONTAINERS: &str = "/spec/template/spec/containers";
-    let before = before.map(|before| later::previous(before, &Digest::of(live)));
-    let due = later::due_in_place(wanted, live);
+    let before = before.map(|before| deferred_defaults::previous(before, &Digest::of(live)));
+    let deferred = deferred_defaults::defer_in_template(wanted, live);
     let mut live = live.clone();
     let container = live
         .pointer_mut(CONTAINERS)
@@ -195,7 +195,7 @@ pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> 
         });
     if let Some(container) = container {
         container["name"] = json!(CONTAINER);
-        let wanted = &due["spec"]["template"]["spec"]["containers"][0];
+        let wanted = &deferred["spec"]["template"]["spec"]["containers"][0];
         let number = &wanted["ports"][0]["containerPort"];
         for port in container["ports"].as_array_mut().into_iter().flatten() {
             if let (true, Some(fields)) = (port["containerPort"] != *number, port.as_object_mut()) {
@@ -206,7 +206,7 @@ pub fn deployment_with(live: &Value, before: Option<&Value>, wanted: &Value) -> 
             fields.retain(|field, probe| !field.ends_with("Probe") || is_same_check(probe, &wanted[field]));
         }
     }
-    merged(&live, before.as_ref(), &due)
+    merged(&live, before.as_ref(), &deferred)
 }
 
 /// Whether two probes check in the same way, so that one can be changed into the other.
@@ -257,11 +257,11 @@ mod tests {
              "livenessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 90},
              "readinessProbe": {"tcpSocket": {"port": 80}, "successThreshold": 1}},
             {"name": "mesh", "image": "mesh"}]}));
-        let read = crate::inverse::Live {
+        let read = crate::spec_reader::LiveObjects {
             deployment: Some(&live),
-            ..crate::inverse::Live::default()
+            ..crate::spec_reader::LiveObjects::default()
         };
-        let read = crate::inverse::of_app("shop", "a", read).spec;
+        let read = crate::spec_reader::read_app("shop", "a", read).spec;
         let before = rendered(serde_json::to_value(read).unwrap());
         let wanted = rendered(json!({"image": "shop:1", "port": 8080, "env": [{"name": "MODE", "value": "on"}]}));
         let becomes = deployment_with(&live, Some(&before), &wanted);
@@ -285,7 +285,7 @@ mod tests {
             .map(|port| (&port["containerPort"], &port["name"]))
             .collect();
         assert_eq!(ports, [(&json!(9090), &Value::Null), (&json!(8080), &json!("http"))]);
-        // An object that is as wanted is not changed.
+        // An object in the desired state is not changed.
         let same = deployment_with(&wanted, Some(&wanted), &wanted);
         assert_eq!(same, wanted);
     }
@@ -332,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_longer_wanted_is_removed(before in values(), wanted in values()) {
+        fn fields_that_are_no_longer_desired_are_removed(before in values(), wanted in values()) {
             let (before, wanted) = (json!({"metadata": {}, "spec": {"x": before}}), json!({"metadata": {}, "spec": {"x": wanted}}));
             let merged = merged(&before, Some(&before), &wanted);
             prop_assert_eq!(Digest::of(&merged), Digest::of(&wanted));

@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 
 use crate::printable::{is_printable, printable};
 
-/// What a command shows instead of a name that can't be the name of an object.
+/// The placeholder for a name that can't be the name of an object.
 const PLACEHOLDER: &str = "NAME";
 
 /// A command to run next: it can be copied into a POSIX shell, zsh or fish, and printed on a terminal.

@@ -51,10 +51,10 @@ pub struct PodState {
     pub created: i64,
     /// The hash of the pod template, from the label `pod-template-hash`.
     pub template: Option<String>,
-    /// What keeps it from working, from its status alone.
+    /// The problem that its status shows.
     pub problem: Option<PodProblem>,
-    /// What the kubelet's Events say about its health check or its start. The caller sets it after it has read the Events
-    /// that [`PodState::event_query_at`] selects.
+    /// The kubelet's Events about its health check or its start. The caller sets it after it has read the Events that
+    /// [`PodState::event_query_at`] selects.
     pub event: Option<PodEvent>,
 }
 

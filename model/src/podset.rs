@@ -1,7 +1,7 @@
 //! The decisions about a PodSet: which pods to create, delete, update, adopt or release next, and its status.
 //!
 //! ```text
-//! Wanted::of -> next_step -> (apply) -> status
+//! ValidPodSet::of -> next_step -> (apply) -> status
 //!   SetPod  ------^                      ^--- SetPod, PodState
 //! ```
 //!
@@ -20,8 +20,8 @@ mod slot;
 mod status;
 mod step;
 mod summary;
+mod valid;
 mod visits;
-mod wanted;
 
 pub use adoption::adoption_patch;
 pub use ended::{EARLY, early_ends};
@@ -36,4 +36,4 @@ pub use step::{
     Creation, Deletion, DeletionReason, PodRef, Step, StepInput, Update, next_change_at, next_step, next_step_despite,
 };
 pub use summary::ProgressCounts;
-pub use wanted::Wanted;
+pub use valid::ValidPodSet;

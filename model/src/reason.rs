@@ -113,6 +113,28 @@ reasons! {
     PodNotTerminating,
     /// The rollout made no progress for ten minutes.
     ProgressDeadlineExceeded,
+    /// A queue that the app refers to does not exist yet.
+    QueueNotReady,
+    /// A queue with the name exists, and the AppQueue has not created or adopted it.
+    QueueConflict,
+    /// A queue with the name was deleted less than a minute ago, and the service refuses to create it.
+    QueueDeletedRecently,
+    /// The queue service rejects the settings of the queue.
+    QueueRefused,
+    /// The queue service throttles requests.
+    QueueThrottled,
+    /// The queue service does not answer.
+    EndpointUnavailable,
+    /// There are no credentials for the queue service.
+    CredentialsMissing,
+    /// The operator may not read the Secret with the credentials.
+    CredentialsForbidden,
+    /// The queue service rejects the credentials.
+    CredentialsRefused,
+    /// The dead letter queue does not exist or can't be used.
+    DeadLetterMissing,
+    /// The dead letter queue is not ready.
+    DeadLetterNotReady,
 }
 
 impl Reason {
@@ -127,7 +149,12 @@ impl Reason {
     pub const fn is_unknown(self) -> bool {
         matches!(
             self,
-            Self::WatchFailed | Self::ApiUnavailable | Self::ReconcileTimeout | Self::InternalError
+            Self::WatchFailed
+                | Self::ApiUnavailable
+                | Self::ReconcileTimeout
+                | Self::InternalError
+                | Self::EndpointUnavailable
+                | Self::QueueThrottled
         )
     }
 
@@ -162,6 +189,12 @@ impl Reason {
                 | Self::OutsideLimitRange
                 | Self::PodSecurity
                 | Self::ProgressDeadlineExceeded
+                | Self::QueueConflict
+                | Self::QueueRefused
+                | Self::CredentialsMissing
+                | Self::CredentialsForbidden
+                | Self::CredentialsRefused
+                | Self::DeadLetterMissing
         )
     }
 }

@@ -81,7 +81,7 @@ pub fn status(
         conditions: conditions(app, &found, exposed(valid, observed, &found), now),
         revisions: before.map(|status| status.revisions.clone()).unwrap_or_default(),
     };
-    // A new revision alone does not cause a write.
+    // A new revision without other changes does not cause a write.
     if before == Some(&next) {
         return next;
     }

@@ -85,6 +85,12 @@ const CASES: &[Case] = &[
         let detail = format!("configmap \"{name}\" not found");
         problem(kind, Some(&pod), Reason::MissingConfigMap, &detail)
     }),
+    ("a queue that is not ready", |kind, values| {
+        let name = values.name.replace('"', "");
+        let pod = pod(json!({"image": "x", "queues": [{"name": name}]}));
+        let detail = format!("configmap \"{name}-queue\" not found");
+        problem(kind, Some(&pod), Reason::MissingConfigMap, &detail)
+    }),
     ("a missing key", |kind, values| {
         let word = |text: &str| text.replace([' ', '/'], "").split_whitespace().collect::<String>();
         let (name, key) = (format!("n{}", word(&values.name)), format!("k{}", word(&values.key)));

@@ -20,7 +20,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
-use model::podset::{Creation, SetPod, Wanted};
+use model::podset::{Creation, SetPod, ValidPodSet};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 use tokio::time::timeout;
@@ -79,7 +79,7 @@ fn pod_spec() -> Value {
         slot: 0,
         replaces: None,
     };
-    model::podset::pod(&set, &Wanted::of(&set).unwrap(), &creation)["spec"].take()
+    model::podset::pod(&set, &ValidPodSet::of(&set).unwrap(), &creation)["spec"].take()
 }
 
 /// A kind of set, and how long it took.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task_local;
 use tokio::time::Instant;
 
-/// How long a reconcile may observe and write children. What is left until [`DEADLINE`] is for its status.
+/// How long a reconcile may observe and write children. The remaining time until [`DEADLINE`] is for its status.
 const WORK: Duration = Duration::from_secs(20);
 
 /// The longest that one reconcile may take. Well below the 30 s that Kubernetes gives a pod to end.
@@ -59,7 +59,7 @@ impl Attempt {
     }
 }
 
-/// Returns how long a request that begins now may take: `wanted`, or what is left of the current attempt.
+/// Returns how long a request that begins now may take: `wanted`, or the rest of the current attempt.
 #[must_use]
 pub fn time_left(wanted: Duration) -> Duration {
     CURRENT
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(time_left(CALL), CALL, "outside of attempts");
     }
 
-    /// A slow API server that answers is not one that fails.
+    /// A slow API server that answers is not a failing one.
     #[tokio::test(start_paused = true)]
     async fn only_requests_without_an_answer_count_as_unanswered() {
         let work = async {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_wait_counts_but_not_for_longer_than_a_minute() {
+    async fn longest_retry_after_counts_up_to_a_minute() {
         let attempt = Attempt::begin();
         assert_eq!(attempt.retry_after(), None);
         let seconds = |attempt: &Attempt| attempt.retry_after().map(|wait| wait.as_secs());

@@ -22,7 +22,7 @@ pub struct Item<T> {
     pub owners: BTreeSet<Key>,
     /// Its `resourceVersion`.
     pub version: String,
-    /// What is kept of it.
+    /// The reduced object.
     pub value: T,
 }
 
@@ -33,7 +33,7 @@ pub struct Vanished<T> {
     pub key: Key,
     /// The objects that it concerned.
     pub owners: Vec<Key>,
-    /// What was kept of it.
+    /// The reduced object that was cached.
     pub value: T,
 }
 
@@ -346,14 +346,14 @@ mod tests {
         assert_eq!(cache.get(&key("web")), Some(5));
         assert_eq!(cache.upsert_listed(item("web", "web", 5), newest), [], "no news");
         assert_eq!(cache.upsert_listed(item("gone", "gone", 4), newest), [key("gone")]);
-        // What was written while the list was under way is newer than what it shows.
+        // An object that was written during the list is newer than the list.
         cache.upsert(item("web", "web", 12));
         assert_eq!(cache.upsert_listed(item("web", "web", 6), newest), []);
         assert_eq!(cache.get(&key("web")), Some(12));
     }
 
     #[test]
-    fn the_late_answer_to_a_write_does_not_bring_back_what_was_deleted() {
+    fn late_response_to_a_write_does_not_restore_a_deleted_object() {
         let cache = Cache::default();
         cache.upsert(item("web", "web", 7));
         assert_eq!(cache.remove(&key("web"), "9"), Some(gone("web", &["web"], 7)));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_created_during_a_list_is_kept() {
+    fn object_created_during_a_list_is_kept() {
         let cache = Cache::default();
         cache.upsert(item("a", "a", 1));
         cache.upsert(item("b", "b", 2));
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_one_namespace_says_nothing_of_others() {
+    fn list_of_one_namespace_does_not_affect_others() {
         let cache = Cache::default();
         cache.upsert(item("a", "a", 1));
         assert_eq!(cache.retain(Some("other"), &HashSet::new(), 1), []);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_moves_wakes_both() {
+    fn member_that_changes_its_owner_queues_both_owners() {
         let cache = Cache::default();
         cache.upsert(item("pod-1", "web", 1));
         cache.upsert(item("pod-2", "web", 2));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_may_have_the_name_of_its_owner() {
+    fn member_may_have_the_name_of_its_owner() {
         let cache = Cache::default();
         for name in ["a", "web", "z"] {
             cache.upsert(item(name, "web", 1));

@@ -80,6 +80,15 @@ impl Caller {
         Err(answer)
     }
 
+    /// Carries out an effect on another service than the API server, if this operator may have effects now, and for as long as it
+    /// may, at most `limit` and what is left of the current [`attempt`].
+    ///
+    /// # Errors
+    /// Returns whether it did not begin, or did not end in time.
+    pub async fn effect<T>(&self, limit: Duration, effect: impl Future<Output = T>) -> Result<T, Fenced> {
+        self.fence.guard(attempt::time_left(limit), effect).await
+    }
+
     /// Sends a request and reads the answer. kube's own `request` hides the headers, and with them `Retry-After`.
     async fn exchange<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
         let lost = |error: &dyn std::error::Error| CallError::Lost(chain(error));
@@ -133,7 +142,7 @@ pub enum CallError {
     /// The API server refused it.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// There was no answer, or one that can't be read.
+    /// There was no response, or one that can't be parsed.
     #[error("{0}")]
     Lost(String),
 }
@@ -206,15 +215,15 @@ pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> F
 
 /// Returns the right that `OwnerReferencesPermissionEnforcement` requires; its message does not name it.
 fn lacks_finalizers(child: &str) -> String {
-    let owner = if child == "Pod" {
-        crd::Kind::PodSet
-    } else {
-        crd::Kind::AppDeploy
+    let owner = match child {
+        "Pod" => crd::Kind::PodSet.names(),
+        "ConfigMap" => crd::Names::APP_QUEUE,
+        _ => crd::Kind::AppDeploy.names(),
     };
     format!(
         "the operator cannot update resource \"{}/finalizers\" in API group \"{}\", which this cluster requires to \
          create a {child} that is deleted before its owner",
-        owner.plural(),
+        owner.plural,
         crd::GROUP
     )
 }
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_that_admission_asks_for_is_named() {
+    fn right_required_by_admission_is_named() {
         let answer = status(
             403,
             "pods \"web-0\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>",
@@ -306,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_contains_uid_is_no_other_identity() {
+    fn name_that_contains_uid_is_not_a_changed_uid() {
         let refused: Status = serde_json::from_value(json!({"code": 422, "reason": "Invalid",
             "message": "Deployment.apps \"squid\" is invalid: spec.replicas: Invalid value: -1",
             "details": {"causes": [{"reason": "FieldValueInvalid", "message": "Invalid value: -1", "field": "spec.replicas"}]}}))

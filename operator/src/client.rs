@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_that_of_the_current_context() {
+    fn kubeconfig_of_the_current_context_is_found() {
         let file = |authority| authority_file(&kubeconfig(authority));
         assert_eq!(file("certificate-authority: /b"), Some("/b".into()));
         assert_eq!(file("certificate-authority-data: YQ=="), None);

@@ -12,9 +12,9 @@ use crate::stores::Stores;
 pub struct Deps {
     /// Sends requests. Writes pass the fence.
     pub caller: Caller,
-    /// What is cached.
+    /// The caches.
     pub stores: Arc<Stores>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The flags.
     pub settings: Settings,

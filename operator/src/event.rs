@@ -21,7 +21,7 @@ const COMPONENT: &str = "appdeploy-operator";
 /// Returns a warning about an object of a kind. Its name is a hash of its content: the same warning again, also from another process,
 /// is the same object.
 #[must_use]
-pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str, now: Timestamp) -> Event {
+pub fn warning(kind: crd::Names, object: &ObjectMeta, reason: &str, message: &str, now: Timestamp) -> Event {
     let uid = object.uid.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
     let hash = xxh3_64(format!("{uid}\n{reason}\n{message}").as_bytes());
@@ -33,7 +33,7 @@ pub fn warning(kind: crd::Kind, object: &ObjectMeta, reason: &str, message: &str
         },
         involved_object: ObjectReference {
             api_version: Some(format!("{}/{}", crd::GROUP, crd::VERSION)),
-            kind: Some(kind.as_str().into()),
+            kind: Some(kind.kind.into()),
             name: object.name.clone(),
             namespace: object.namespace.clone(),
             uid: object.uid.clone(),
@@ -152,7 +152,7 @@ struct Count {
     written: Instant,
 }
 
-/// What to write of an Event.
+/// The content of an Event.
 #[derive(Debug, PartialEq, Eq)]
 enum Write {
     /// The whole Event.
@@ -211,7 +211,7 @@ mod tests {
         };
         let name = |app: &ObjectMeta, message: &str, second: i64| {
             warning(
-                crd::Kind::AppDeploy,
+                crd::Kind::AppDeploy.names(),
                 app,
                 "CrashLoop",
                 message,

@@ -258,10 +258,10 @@ impl Elector {
         verb: &'static str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, CallError> {
-        let patience = self.timings.patience;
-        match timeout(patience, self.caller.send(verb, "leases", request)).await {
+        let request_timeout = self.timings.request_timeout;
+        match timeout(request_timeout, self.caller.send(verb, "leases", request)).await {
             Ok(answer) => answer,
-            Err(_) => Err(CallError::Lost(format!("no answer within {patience:?}"))),
+            Err(_) => Err(CallError::Lost(format!("no answer within {request_timeout:?}"))),
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Metrics {
     failing: Family<labels::Resource, Gauge>,
     cached: Family<labels::Resource, Gauge>,
     objects: Family<labels::Objects, Gauge>,
+    queue_calls: Family<labels::QueueCall, Counter>,
+    queue_drift: Family<labels::Drift, Counter>,
     leader: Family<labels::Name, Gauge>,
     certificate: Family<labels::Sole, Gauge>,
 }
@@ -116,6 +118,19 @@ impl Metrics {
         self.failures
             .get_or_create(&labels::Failure { controller, class })
             .inc();
+    }
+
+    /// Counts a call to a queue service.
+    pub fn queue_call(&self, action: &'static str, is_ok: bool) {
+        let result = if is_ok { "success" } else { "error" };
+        self.queue_calls
+            .get_or_create(&labels::QueueCall { action, result })
+            .inc();
+    }
+
+    /// Counts a change of a queue outside of the cluster that was repaired.
+    pub fn queue_drift(&self, kind: &'static str) {
+        self.queue_drift.get_or_create(&labels::Drift { kind }).inc();
     }
 
     /// Sets whether this operator leads.

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::podset::PodRef;
+use model::queue::Memory;
 
 use crate::key::Key;
 use crate::result::ReconcileResult;
@@ -45,6 +46,8 @@ pub struct ObjectState<S> {
     pub owned_objects: Option<Box<OwnedObjects>>,
     /// The progress of a PodSet.
     pub progress: Option<Box<Progress>>,
+    /// What is known of the queue of an AppQueue.
+    pub external_queue: Option<Box<Memory>>,
 }
 
 impl<S> Default for ObjectState<S> {
@@ -58,6 +61,7 @@ impl<S> Default for ObjectState<S> {
             child_writes: ChildWrites::default(),
             owned_objects: None,
             progress: None,
+            external_queue: None,
         }
     }
 }

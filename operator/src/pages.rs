@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_page_is_requested_again_with_fewer_objects() {
+    async fn large_page_is_requested_again_with_fewer_objects() {
         const MIB: usize = 1 << 20;
         let (requested, all, largest) = listed(&[MIB; 20], 100).await;
         assert_eq!(all, 20);

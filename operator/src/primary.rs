@@ -5,14 +5,14 @@ mod state;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crd::{AppDeploy, Cause, PodSet};
+use crd::{AppDeploy, AppQueue, Cause, PodSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
 use model::valid::check_size;
-use model::{Failure, unfinished};
+use model::{Failure, queue, unfinished};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -34,8 +34,8 @@ pub trait Primary:
     + Sync
     + 'static
 {
-    /// Its name.
-    const KIND: crd::Kind;
+    /// Its names.
+    const NAMES: crd::Names;
 
     /// The resource of its status, as access rules name it.
     const STATUS: &'static str;
@@ -51,7 +51,7 @@ pub trait Primary:
 }
 
 impl Primary for AppDeploy {
-    const KIND: crd::Kind = crd::Kind::AppDeploy;
+    const NAMES: crd::Names = crd::Kind::AppDeploy.names();
     const STATUS: &'static str = "appdeploys/status";
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
@@ -68,7 +68,7 @@ impl Primary for AppDeploy {
 }
 
 impl Primary for PodSet {
-    const KIND: crd::Kind = crd::Kind::PodSet;
+    const NAMES: crd::Names = crd::Kind::PodSet.names();
     const STATUS: &'static str = "podsets/status";
 
     fn cause(status: &Self::Status) -> Option<&Cause> {
@@ -81,6 +81,23 @@ impl Primary for PodSet {
 
     fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
         unfinished::podset(self, failure, now)
+    }
+}
+
+impl Primary for AppQueue {
+    const NAMES: crd::Names = crd::Names::APP_QUEUE;
+    const STATUS: &'static str = "appqueues/status";
+
+    fn cause(status: &Self::Status) -> Option<&Cause> {
+        status.cause.as_ref()
+    }
+
+    fn conditions(status: &Self::Status) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn unfinished(&self, failure: &Failure, now: Timestamp) -> Self::Status {
+        queue::unfinished(self, failure, now)
     }
 }
 
@@ -157,7 +174,7 @@ impl<K: Primary> Reduce for Root<K> {
     type Value = Self;
 
     fn resource() -> &'static str {
-        K::KIND.plural()
+        K::NAMES.plural
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Self>> {

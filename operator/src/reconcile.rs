@@ -4,5 +4,6 @@
 pub mod app;
 pub mod podset;
 mod probe_event_fetcher;
+pub mod queue;
 pub mod status_writer;
 pub mod stored;

@@ -27,13 +27,13 @@ static PARSING: Mutex<()> = Mutex::new(());
 
 /// A way to reduce the objects of a kind.
 pub trait Reduce: Send + Sync + 'static {
-    /// What is kept of an object.
+    /// The reduced form of an object.
     type Value: Clone + Debug + Send + Sync + 'static;
 
     /// Returns the plural name of the kind.
     fn resource() -> &'static str;
 
-    /// Returns what is kept of an object; `None` if it is not one to keep.
+    /// Returns the reduced object; `None` if it is not to be cached.
     fn reduce(object: Parts<'_>) -> Option<Item<Self::Value>>;
 }
 
@@ -79,7 +79,7 @@ impl<'a> Parts<'a> {
 pub struct Reduced<R: Reduce> {
     /// The names and the version.
     meta: ObjectMeta,
-    /// What is kept of the object.
+    /// The reduced object.
     pub outcome: Outcome<R::Value>,
 }
 
@@ -113,7 +113,7 @@ impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let is_large = text.get().len() > LARGE;
-        // Nothing is guarded but the memory, so a panic leaves nothing broken.
+        // The lock only limits memory, so a panic leaves no broken state.
         let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
         let raw: RawObject<'_> = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
         let meta = raw.metadata.into_meta();
@@ -172,10 +172,10 @@ impl<R: Reduce> Resource for Reduced<R> {
     }
 }
 
-/// Reads a part of an object. The error leaves out the position in the text, which the caller never sees.
+/// Parses a part of an object. The error has no position in the text, which the caller never sees.
 ///
 /// # Errors
-/// Says what does not fit.
+/// When the part does not have the type.
 pub fn read<T: DeserializeOwned>(part: &RawValue) -> Result<T, String> {
     serde_json::from_str(part.get()).map_err(|error| {
         let text = error.to_string();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_spec_is_not_parsed() {
+    fn oversized_spec_is_not_parsed() {
         let item = kept(&app(json!({"image": "nginx", "args": vec![0; 200_000]})));
         let Root::Unreadable { why, .. } = item.value else {
             panic!("{:?}", item.value)

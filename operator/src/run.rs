@@ -1,4 +1,4 @@
-//! Starts the parts of the operator, and ends them in order.
+//! Starts the tasks of the operator, and shuts them down in order.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::informer::Scopes;
 use crate::lease::election::Timings;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
-use crate::reconcile::{app, podset};
+use crate::reconcile::{app, podset, queue};
 use crate::runner::Runner;
 use crate::server::{self, ProbeState};
 use crate::settings::Settings;
@@ -30,30 +30,31 @@ use crate::telemetry::LogLevel;
 use crate::webhook::admission::{Admission, router};
 use crate::webhook::{Options, Webhook};
 
-/// How long running work may take after SIGTERM. The Deployment allows 45 s.
+/// How long running reconciles may take after SIGTERM. `terminationGracePeriodSeconds` of the Deployment is 45.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How long webhooks are served after SIGTERM, until API servers send no more requests to this replica.
+/// How long webhooks are served after SIGTERM. By then this replica is no longer an endpoint of the webhook Service.
 const WEBHOOK_GRACE: Duration = Duration::from_secs(3);
 
-/// Returns the controllers of the operator: the list that everything else iterates over.
+/// Returns the controllers of the operator. Queues, watches, metrics and probes follow from this list.
 #[must_use]
 pub fn controllers(deps: &Deps) -> Vec<Arc<dyn Controller>> {
     vec![
         Arc::new(app::Reconciler::new(deps)),
         Arc::new(podset::Reconciler::new(deps)),
+        Arc::new(queue::Reconciler::new(deps)),
     ]
 }
 
-/// Runs the operator until it receives a signal to end.
+/// Runs the operator until it receives SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Returns why it could not start: an address that is in use, invalid settings.
+/// When it can't start, because an address is in use or a setting is invalid, and when it loses the Lease.
 pub async fn run(settings: Settings, client: Client, level: LogLevel) -> anyhow::Result<()> {
     run_with(Stores::default(), controllers, settings, client, level).await
 }
 
-/// Like [`run`], with other controllers, and for apps with the kinds of children that `stores` caches.
+/// Like [`run`], with the given controllers. The kinds of children of apps are those that `stores` caches.
 ///
 /// # Errors
 /// Like those of [`run`].
@@ -66,8 +67,8 @@ pub async fn run_with(
 ) -> anyhow::Result<()> {
     let stores = Arc::new(stores);
     let metrics = Arc::new(Metrics::default());
-    let mut end = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut sigterm = signal(SignalKind::terminate())?;
+    let mut sigint = signal(SignalKind::interrupt())?;
 
     let timings = Timings::of(settings.leader_elect_lease_duration);
     let fence = if settings.leader_elect {
@@ -76,10 +77,9 @@ pub async fn run_with(
         Fence::open()
     };
     let probes = server::listen("--bind", settings.bind).await?;
-    // Not fenced: a follower serves webhooks, too.
+    // Webhooks are not fenced: all replicas serve them.
     let unfenced = Caller::new(client.clone(), metrics.clone(), Fence::open());
-    let webhook = webhook(&settings, client.clone(), unfenced.clone()).await?;
-    let leads = fence.clone();
+    let webhook = listen_for_reviews(&settings, client.clone(), unfenced.clone()).await?;
     let election = settings
         .leader_elect
         .then(|| elector(&settings, timings, client.clone(), metrics.clone(), fence.clone()));
@@ -89,9 +89,8 @@ pub async fn run_with(
     let mut election_task = elector
         .clone()
         .map(|elector| tokio::spawn(async move { elector.run().await }));
-    let restraint = leadership.clone();
     let deps = Deps {
-        caller: Caller::new(client.clone(), metrics.clone(), fence),
+        caller: Caller::new(client.clone(), metrics.clone(), fence.clone()),
         stores,
         metrics: metrics.clone(),
         settings: settings.clone(),
@@ -101,75 +100,76 @@ pub async fn run_with(
     let probe_state = ProbeState {
         controllers: controllers.clone(),
         metrics: metrics.clone(),
-        fence: leads,
+        fence,
         certificate: webhook.as_ref().map(Webhook::served),
     };
     let mut serving = tokio::spawn(server::serve(probes, probe_state));
     serve_debug(&settings, level).await;
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
     let mut watches = tokio::spawn(watch_all(controllers.clone(), scopes(&settings, client)));
-    let (running, mut ended) = mpsc::channel(1);
-    let mut work = start(&controllers, &metrics, settings.concurrency, &restraint, running);
-    let (end_webhooks, webhooks_end) = oneshot::channel();
-    let mut webhook_task = admit(&deps, unfenced, webhook, webhooks_end);
+    let (running, mut all_ended) = mpsc::channel(1);
+    let mut runners = start_runners(&controllers, &metrics, settings.concurrency, &leadership, running);
+    let (stop_webhooks, webhooks_stopped) = oneshot::channel();
+    let mut webhook_task = serve_webhooks(&deps, unfenced, webhook, webhooks_stopped);
 
     let reason = tokio::select! {
-        _ = end.recv() => "SIGTERM".to_owned(),
-        _ = interrupt.recv() => "SIGINT".to_owned(),
-        // None of these ends by itself. Without one of them the operator would look healthy and do nothing: it is better to end, and
-        // to be restarted.
+        _ = sigterm.recv() => "SIGTERM",
+        _ = sigint.recv() => "SIGINT",
+        // None of these tasks should end. Without one of them the operator would do only a part of its work, so it exits and is
+        // restarted.
         _ = &mut watches => bail!("the watches have ended; this is a bug, please report it"),
-        Some(kind) = work.join_next() => {
+        Some(kind) = runners.join_next() => {
             let kind = kind.unwrap_or("other kind");
             bail!("the reconciles of {kind}s have ended; this is a bug, please report it")
         }
         _ = &mut serving => bail!("the server of probes has ended; this is a bug, please report it"),
-        ended = &mut webhook_task => {
-            let why = ended.map_err(anyhow::Error::from).flatten().err();
+        result = &mut webhook_task => {
+            let why = result.map_err(anyhow::Error::from).flatten().err();
             bail!("webhooks are no longer served: {}", why.map_or_else(String::new, |why| format!("{why:#}")))
         }
         // Cached objects may be outdated, and another replica reconciles now.
-        () = leadership.lost() => bail!("another operator leads, or may do so by now; ending, to start as a follower"),
+        () = leadership.lost() => bail!("lost the Lease: another operator leads or may lead; exiting to restart as a follower"),
     };
-    info!(reason, "ending: running reconciles are finished, no new one begins");
+    info!(reason, "shutting down: finishing the running reconciles");
     watches.abort();
     controllers
         .iter()
         .for_each(|registered| registered.controller.queue().close());
     let webhooks_end_at = Instant::now() + WEBHOOK_GRACE;
     let finished = tokio::select! {
-        finished = timeout(GRACE, ended.recv()) => Some(finished.is_ok()),
-        () = second_signal(&mut end, &mut interrupt) => None,
+        finished = timeout(GRACE, all_ended.recv()) => Some(finished.is_ok()),
+        () = second_signal(&mut sigterm, &mut sigint) => None,
     };
     if finished != Some(true) {
-        abort(work, ended, finished.is_some()).await;
+        abort(runners, all_ended, finished.is_some()).await;
     }
     if let (Some(elector), Some(election_task)) = (elector, election_task.take()) {
         resign(&elector, election_task, finished == Some(true)).await;
     }
     if settings.webhooks && finished.is_some() {
-        let part = async {
+        let webhooks_ended = async {
             sleep_until(webhooks_end_at).await;
-            let _ = end_webhooks.send(());
+            let _ = stop_webhooks.send(());
             let _ = webhook_task.await;
         };
         tokio::select! {
-            () = part => {}
-            () = second_signal(&mut end, &mut interrupt) => {}
+            () = webhooks_ended => {}
+            () = second_signal(&mut sigterm, &mut sigint) => {}
         }
     }
     Ok(())
 }
 
-/// Starts the reconciles of each controller, and returns the tasks with their kinds. `running` is dropped when all have ended.
-fn start(
+/// Starts a runner for each controller. A task that ends returns the kind of its controller. Each reconcile has a clone of
+/// `running`, so its channel closes when the last one has ended.
+fn start_runners(
     controllers: &[Arc<Registered>],
     metrics: &Arc<Metrics>,
     concurrency: u16,
     leadership: &Leadership,
     running: mpsc::Sender<Infallible>,
 ) -> JoinSet<&'static str> {
-    let mut work = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for registered in controllers {
         let runner = Runner {
             registered: registered.clone(),
@@ -179,20 +179,20 @@ fn start(
             running: running.clone(),
         };
         let kind = registered.controller.kind();
-        work.spawn(runner.run().map(move |()| kind));
+        tasks.spawn(runner.run().map(move |()| kind));
     }
-    work
+    tasks
 }
 
-/// Listens for reviews, if webhooks are enabled.
-async fn webhook(settings: &Settings, client: Client, unfenced: Caller) -> anyhow::Result<Option<Webhook>> {
+/// Opens the port for admission reviews, if webhooks are enabled.
+async fn listen_for_reviews(settings: &Settings, client: Client, unfenced: Caller) -> anyhow::Result<Option<Webhook>> {
     match Options::of(settings) {
         Some(options) => Webhook::listen(options, client, unfenced).await.map(Some),
         None => Ok(None),
     }
 }
 
-/// Serves the debug address. The operator also runs if that fails.
+/// Serves the debug address. If that fails, the operator runs without it.
 async fn serve_debug(settings: &Settings, level: LogLevel) {
     match server::listen("--debug-bind", settings.debug_bind).await {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
@@ -200,18 +200,18 @@ async fn serve_debug(settings: &Settings, level: LogLevel) {
     }
 }
 
-/// Aborts reconciles, and waits until none of them can write.
-async fn abort(mut work: JoinSet<&'static str>, mut ended: mpsc::Receiver<Infallible>, is_late: bool) {
+/// Aborts the running reconciles, and waits until none of them can send a write.
+async fn abort(mut runners: JoinSet<&'static str>, mut all_ended: mpsc::Receiver<Infallible>, is_late: bool) {
     if is_late {
         let seconds = GRACE.as_secs();
         warn!("running reconciles did not end within {seconds} s; the next start continues");
     }
-    work.abort_all();
-    let _ = ended.recv().await;
+    runners.abort_all();
+    let _ = all_ended.recv().await;
 }
 
-/// Ends the election. The API server may still carry out a write that was aborted, and no other replica may lead before that: then the
-/// Lease is left to expire.
+/// Ends the election, and releases the Lease if all reconciles have finished. Otherwise the API server may still process an aborted
+/// write, so the Lease is left to expire before another replica leads.
 async fn resign(elector: &Elector, election_task: JoinHandle<()>, is_finished: bool) {
     election_task.abort();
     let _ = election_task.await;
@@ -220,15 +220,15 @@ async fn resign(elector: &Elector, election_task: JoinHandle<()>, is_finished: b
     }
 }
 
-async fn second_signal(end: &mut Signal, interrupt: &mut Signal) {
+async fn second_signal(sigterm: &mut Signal, sigint: &mut Signal) {
     tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = sigterm.recv() => {}
+        _ = sigint.recv() => {}
     }
-    warn!("received a second signal, ending immediately");
+    warn!("received a second signal: exiting immediately");
 }
 
-/// Returns the candidate of this process. Its name begins with that of its pod, and differs at each start.
+/// Returns the leader elector of this process. Its identity is the name of the pod with a random suffix.
 fn elector(
     settings: &Settings,
     timings: Timings,
@@ -237,9 +237,9 @@ fn elector(
     fence: Fence,
 ) -> (Elector, Leadership) {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
-    let name = format!("{host}_{:08x}", fastrand::u32(..));
+    let identity = format!("{host}_{:08x}", fastrand::u32(..));
     let caller = Caller::new(client, metrics, Fence::open());
-    Elector::new(caller, settings.namespace.clone(), name, timings, fence)
+    Elector::new(caller, settings.namespace.clone(), identity, timings, fence)
 }
 
 /// Returns the namespaces to watch.
@@ -260,28 +260,28 @@ fn scopes(settings: &Settings, client: Client) -> Scopes {
     }
 }
 
-/// Runs the informers of all controllers. Never ends.
+/// Runs the informers of all controllers. Does not return.
 async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes) {
     let informers = || controllers.iter().flat_map(|registered| &registered.informers);
     informers().for_each(|informer| informer.expect(&scopes));
     join_all(informers().map(|informer| informer.run(&scopes))).await;
 }
 
-/// Serves webhooks until `end`; without webhooks, does nothing and does not end.
-fn admit(
+/// Serves webhooks until `stop` is sent. If webhooks are disabled, the task does nothing and does not end.
+fn serve_webhooks(
     deps: &Deps,
     caller: Caller,
     webhook: Option<Webhook>,
-    end: oneshot::Receiver<()>,
+    stop: oneshot::Receiver<()>,
 ) -> JoinHandle<anyhow::Result<()>> {
     let Some(webhook) = webhook else {
         return tokio::spawn(std::future::pending());
     };
     let suffixes = deps.settings.allowed_host_suffix.clone();
     let admission = Admission::new(caller, deps.stores.clone(), suffixes);
-    let end = async {
-        // A sender that was dropped is the end, too.
-        let _ = end.await;
+    let stop = async {
+        // A dropped sender also stops the server.
+        let _ = stop.await;
     };
-    tokio::spawn(webhook.run(router(admission), end))
+    tokio::spawn(webhook.run(router(admission), stop))
 }

@@ -37,6 +37,23 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_RESYNC_PERIOD", default_value = "1h", value_parser = duration, value_name = "TIME")]
     pub resync_period: Duration,
 
+    /// How often queues outside of the cluster are read, to find changes and deletions by others. Shortened by up to a tenth at
+    /// random.
+    #[arg(long, env = "APPDEPLOY_EXTERNAL_RESYNC_PERIOD", default_value = "1m", value_parser = duration, value_name = "TIME")]
+    pub external_resync_period: Duration,
+
+    /// Folder with credentials for queue services, as files `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`,
+    /// read again when they change. They serve AppQueues without credentials of their own, and only queues whose name begins with the namespace
+    /// of the AppQueue and `_`. Default: each AppQueue names a Secret.
+    #[arg(long, env = "APPDEPLOY_QUEUE_CREDENTIALS", value_name = "FOLDER")]
+    pub queue_credentials: Option<PathBuf>,
+
+    /// Allow endpoints of queue services with a loopback or link-local address. Anyone who may create an AppQueue can then send
+    /// requests to servers on the operator's node, such as the metadata service of a cloud.
+    #[arg(long, env = "APPDEPLOY_ALLOW_LOCAL_QUEUE_ENDPOINTS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
+    pub allow_local_queue_endpoints: bool,
+
     /// Address for /healthz, /readyz and /metrics.
     #[arg(long, env = "APPDEPLOY_BIND", default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     pub bind: SocketAddr,

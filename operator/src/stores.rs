@@ -3,12 +3,13 @@
 mod additions;
 pub mod children;
 pub mod hosts;
+pub mod queue_outputs;
 pub mod set_pods;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crd::{AppDeploy, PodSet};
+use crd::{AppDeploy, AppQueue, PodSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::ObjectMeta;
 use model::pod::PodState;
@@ -22,6 +23,7 @@ use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Health;
 use children::Children;
 use hosts::Hosts;
+use queue_outputs::Output;
 use set_pods::SetPods;
 
 /// The annotation that marks the default IngressClass.
@@ -100,6 +102,10 @@ pub struct Stores {
     pub podsets: Arc<Store<Root<PodSet>>>,
     /// Their pods.
     pub set_pods: SetPods,
+    /// The AppQueues.
+    pub queues: Arc<Store<Root<AppQueue>>>,
+    /// The ConfigMaps with the addresses of their queues.
+    pub queue_outputs: Arc<Store<Arc<Output>>>,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Arc<Store<bool>>,
 }
@@ -114,7 +120,7 @@ impl Stores {
         }
     }
 
-    /// Returns what is known of an application's children and surroundings.
+    /// Returns the cached children of an application and the objects that they depend on.
     #[must_use]
     pub fn observe(&self, app: &Key) -> Observed {
         let pods = self.pods.cache.members(app);
@@ -142,7 +148,7 @@ impl Stores {
     }
 }
 
-/// The most bytes of a child or a pod, its metadata aside. What is larger was made so by others.
+/// The maximum size of a child or a pod in bytes, without its metadata. Only other managers make objects larger than this.
 const MAX_OBJECT: usize = 512 * 1024;
 
 /// Reads a pod; `None` if it is too large or does not fit its schema.
@@ -169,7 +175,7 @@ impl Reduce for AppPods {
         "pods"
     }
 
-    /// Reduces a pod to what is kept of it. Its application is named by its label.
+    /// Reduces a pod. Its label names its application.
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<PodState>>> {
         let pod = whole_pod(object)?;
         let key = Key::of(&pod.metadata);

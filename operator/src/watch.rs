@@ -109,7 +109,7 @@ impl<R: Reduce> Watch<'_, R> {
                     // The begin of a list, or its first page, does not show that it succeeds.
                     if !matches!(event, Event::Init | Event::InitApply(_)) {
                         backoff.worked();
-                        self.kind.health.heard(self.scope);
+                        self.kind.health.received(self.scope);
                     }
                     match event {
                         Event::Init => {
@@ -153,9 +153,9 @@ impl<R: Reduce> Watch<'_, R> {
         }
     }
 
-    /// Reads the objects that were cached during a list and that the list lacks, and returns the deleted ones. Otherwise an object
-    /// that was created and deleted before the list would stay cached, and one that was created after it be created again: kube
-    /// does not report the version of the list.
+    /// Reads cached objects that a list does not contain, and returns the deleted ones. Without this, an object that was created
+    /// and deleted before the list would stay cached, and one that was created after the list would be created again: kube does not
+    /// report the version of the list.
     async fn deleted_since(&self, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<R::Value>> {
         let unlisted = self.kind.cache.unlisted(self.scope, listed, newest);
         let read = stream::iter(unlisted).map(async |key| (self.exists(&key).await, key));
@@ -212,8 +212,8 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn explain(&self, error: &watcher::Error) -> String {
         match status_code(error) {
-            Some((404, message)) => match crd::Kind::ALL.into_iter().find(|kind| kind.plural() == self.resource) {
-                Some(kind) => format!(
+            Some((404, message)) => match crd::Names::ALL.into_iter().find(|names| names.plural == self.resource) {
+                Some(crd::Names { kind, .. }) => format!(
                     "the {kind} API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
                 ),
                 None => message,

@@ -35,7 +35,7 @@ fn namespace(name: &str) -> Namespace {
 }
 
 #[test]
-fn children_carry_their_owner_and_labels_and_the_owner_no_finalizer() {
+fn children_have_owner_and_labels_and_the_app_has_no_finalizer() {
     let shop = namespace("owner");
     let app = shop.settled_app("shop", web());
     // P14: nothing that owner references do needs a finalizer, which would hold a deletion up.
@@ -58,7 +58,7 @@ fn children_carry_their_owner_and_labels_and_the_owner_no_finalizer() {
 }
 
 #[test]
-fn a_deleted_child_comes_back() {
+fn deleted_child_is_recreated() {
     let shop = namespace("deleted");
     shop.settled_app("shop", web());
     for kind in CHILDREN {
@@ -70,7 +70,7 @@ fn a_deleted_child_comes_back() {
 }
 
 #[test]
-fn children_deleted_together_come_back_together() {
+fn children_deleted_together_are_recreated_together() {
     let shop = namespace("together");
     shop.settled_app("shop", web());
     let before = CHILDREN.map(|kind| shop.get(kind, "shop"));
@@ -106,12 +106,12 @@ fn children_that_are_no_longer_wanted_are_pruned() {
 }
 
 #[test]
-fn children_go_after_their_owner() {
+fn children_are_deleted_after_their_owner_in_the_background() {
     go_with_their_owner(&namespace("background"), &DeleteParams::background());
 }
 
 #[test]
-fn children_go_before_their_owner_if_that_is_asked_for() {
+fn children_are_deleted_before_their_owner_in_the_foreground() {
     go_with_their_owner(&namespace("foreground"), &DeleteParams::foreground());
 }
 
@@ -129,7 +129,7 @@ fn go_with_their_owner(shop: &Namespace, params: &DeleteParams) {
 }
 
 #[test]
-fn orphans_stay_as_they_are() {
+fn orphaned_children_are_not_changed() {
     let shop = namespace("orphan");
     shop.settled_app("shop", web());
     let before = CHILDREN.map(|kind| shop.get(kind, "shop"));
@@ -146,7 +146,7 @@ fn orphans_stay_as_they_are() {
 
 /// E9: by UID, not by name. The children of the old one are in the way until the garbage collector has them.
 #[test]
-fn recreated_app_gets_its_own_children() {
+fn recreated_app_gets_new_children() {
     let shop = namespace("recreated");
     shop.settled_app("shop", web());
     for round in 0..if is_long() { 200 } else { 5 } {

@@ -5,7 +5,7 @@
 //! come to rest with as many pods as wanted, and with as many that were released. What a ReplicaSet leaves and a PodSet
 //! deletes, a pod that has failed, counts on neither side (docs/adr/0009).
 //!
-//! `APPDEPLOY_SEED=7` plays one schedule alone. With `APPDEPLOY_TEST_LONG` it is 200 schedules instead of 20.
+//! `APPDEPLOY_SEED=7` plays one schedule alone. `make test` plays 8 schedules, `make test-long` 200.
 
 mod ending;
 mod schedule;
@@ -19,7 +19,7 @@ use std::thread;
 
 use testcluster::ControlPlane;
 
-use crate::harness::Cluster;
+use crate::harness::{Cluster, is_long};
 use schedule::{Burst, Schedule};
 use side::{Rival, Side};
 use sight::Sight;
@@ -28,7 +28,7 @@ use sight::Sight;
 const AT_A_TIME: usize = 20;
 
 #[test]
-fn a_pod_set_comes_to_rest_as_a_replica_set_does() {
+fn pod_set_settles_like_a_replica_set() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder().fake_nodes(4)).with_operator(&[]));
     let seeds = Mutex::new(seeds().into_iter());
     let failures = Mutex::new(Vec::new());
@@ -55,11 +55,7 @@ fn a_pod_set_comes_to_rest_as_a_replica_set_does() {
 }
 
 fn seeds() -> Vec<u64> {
-    let count = if std::env::var_os("APPDEPLOY_TEST_LONG").is_some() {
-        200
-    } else {
-        20
-    };
+    let count = if is_long() { 200 } else { 8 };
     match std::env::var("APPDEPLOY_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => (1..=count).collect(),

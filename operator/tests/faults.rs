@@ -1,7 +1,7 @@
-//! A choice of what `make faults` does, with one thing going wrong at a time.
+//! A choice of what `make faults` does, with one thing going wrong at a time. `make test-long` chooses more.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use faults::campaign::cluster::Cluster;
 use faults::campaign::fault::Fault;
@@ -9,12 +9,19 @@ use faults::campaign::plan::{Plan, choose};
 use faults::campaign::run::Verdict;
 use faults::campaign::{Campaign, catalog};
 
-/// How many are drawn in addition to the crashes.
-const DRAWN: usize = 12;
-const WORKERS: usize = 4;
+use crate::harness::{Shared, is_long};
 
-fn cluster() -> Cluster {
-    Cluster::start(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap()
+/// The number of runs of a campaign at a time. Several campaigns share the cluster.
+const WORKERS: usize = 2;
+
+fn cluster() -> Arc<Cluster> {
+    static SHARED: Shared<Cluster> = Shared::new();
+    SHARED.get(|| Cluster::start(Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"))).unwrap())
+}
+
+/// Returns `all` of the plans in `make test-long`, and `some` of them in `make test`.
+fn choice(plans: &[Plan], some: usize, all: usize) -> Vec<Plan> {
+    choose(plans, if is_long() { all } else { some }, 1)
 }
 
 fn campaign(cluster: &Cluster, name: &str) -> Campaign {
@@ -38,30 +45,31 @@ fn survives(cluster: &Cluster, campaign: &Campaign, plans: &[Plan]) {
 }
 
 #[test]
-fn an_app_ends_the_same_whatever_goes_wrong_on_the_way() {
+fn app_converges_to_the_same_state_with_any_fault() {
     let cluster = cluster();
     let campaign = campaign(&cluster, "app-image");
     let is_of_children = |plan: &&Plan| !plan.call.resource.contains('/');
     let crashes = campaign.plans().iter().filter(is_of_children);
-    let mut plans: Vec<Plan> = crashes
+    let crashes: Vec<Plan> = crashes
         .filter(|plan| matches!(plan.fault, Fault::Crash(_)))
         .cloned()
         .collect();
     // Three points of each write to a child: three creates and the patch with the new image.
-    assert_eq!(plans.len(), 12, "{plans:?}");
+    assert_eq!(crashes.len(), 12, "{crashes:?}");
     // How often a status is written is up to the time it takes.
     let others = campaign
         .plans()
         .iter()
-        .filter(|plan| !plans.contains(plan) && !plan.fault.is_slow() && plan.call.nth == 1);
-    plans.extend(choose(&others.cloned().collect::<Vec<_>>(), DRAWN, 1));
+        .filter(|plan| !crashes.contains(plan) && !plan.fault.is_slow() && plan.call.nth == 1);
+    let others: Vec<Plan> = others.cloned().collect();
+    let plans = [choice(&crashes, 6, 12), choice(&others, 4, 12)].concat();
     survives(&cluster, &campaign, &plans);
 }
 
 /// Remedy: an owner that has lost an object is re-read before the object is created again. Without it, each object was created and
 /// garbage-collected many times a second, until the watch reported the deletion.
 #[test]
-fn nothing_is_created_for_a_deleted_owner_whose_watch_is_late() {
+fn nothing_is_created_for_an_owner_whose_deletion_is_reported_late() {
     let cluster = cluster();
     for (scenario, plan) in [
         ("app-delete", "app-delete: watch appdeploys: frozen"),
@@ -78,13 +86,13 @@ fn nothing_is_created_for_a_deleted_owner_whose_watch_is_late() {
 /// A tenant who attacks between the steps, while something goes wrong. `make faults tenant` and `make faults guarded` do all of
 /// it.
 #[test]
-fn a_hostile_tenant_gains_nothing_whatever_goes_wrong() {
+fn hostile_tenant_gains_nothing_with_any_fault() {
     let cluster = cluster();
     for name in ["tenant-born", "guarded-host"] {
         let campaign = campaign(&cluster, name);
         let quick = |plan: &&Plan| !plan.fault.is_slow() && plan.call.nth == 1 && plan.call.is_write();
         let quick: Vec<Plan> = campaign.plans().iter().filter(quick).cloned().collect();
-        survives(&cluster, &campaign, &choose(&quick, 3, 1));
+        survives(&cluster, &campaign, &choice(&quick, 1, 3));
     }
 }
 
@@ -117,5 +125,24 @@ fn follower_takes_over_with_current_objects() {
         let named: Vec<Plan> = named.cloned().collect();
         assert_eq!(named.len(), plans.len(), "{:#?}", campaign.plans());
         survives(&cluster, &campaign, &named);
+    }
+}
+
+/// Crashes and other faults at the calls of a queue service. `make faults NAME=queue` runs all of them.
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn queues_converge_to_the_same_state_with_any_fault() {
+    let cluster = cluster();
+    for name in ["queue-delete", "queue-change", "queue-outside", "queue-credentials"] {
+        let campaign = campaign(&cluster, name);
+        // How often a queue is read is up to the time a run takes.
+        let is_met = |plan: &&Plan| plan.call.is_outside() && plan.call.nth == 1;
+        let all: Vec<Plan> = campaign.plans().iter().filter(is_met).cloned().collect();
+        let of = |wanted: fn(&Plan) -> bool| -> Vec<Plan> { all.iter().filter(|plan| wanted(plan)).cloned().collect() };
+        let crashes = of(|plan| plan.call.is_write() && matches!(plan.fault, Fault::Crash(_)));
+        let others = of(|plan| !plan.fault.is_slow() && !matches!(plan.fault, Fault::Crash(_)));
+        assert!(crashes.len() >= 3 && others.len() >= 12, "{:#?}", campaign.plans());
+        let plans = [choice(&crashes, 3, crashes.len()), choice(&others, 4, 12)].concat();
+        survives(&cluster, &campaign, &plans);
     }
 }

@@ -48,7 +48,7 @@ fn twin(namespace: &Namespace, kind: Kind, name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": meta["labels"], "annotations": meta["annotations"]}, "spec": spec})
 }
 
-/// Puts the object that `make` returns in the way of one child of each kind, and looks at what becomes of it.
+/// Creates the object that `make` returns with the name of a child, for each kind, and checks that it is not changed.
 fn stays_as_it_is(namespace: &Namespace, owner: &str, make: impl Fn(Kind, &str) -> Value) {
     for (kind, name) in CHILDREN {
         namespace.create(kind, make(kind, name));
@@ -157,7 +157,7 @@ fn third_party_object_that_looks_like_a_child_is_not_changed() {
 
 /// F6: to be mentioned among the owners is not to be the controller.
 #[test]
-fn a_child_that_lost_its_controller_is_not_ours_any_more() {
+fn child_without_a_controller_is_not_changed() {
     let shop = namespace("lost");
     shop.settled_app("shop", web());
     // The Ingress before the Service, without which it would be removed.
@@ -185,7 +185,7 @@ fn a_child_that_lost_its_controller_is_not_ours_any_more() {
 
 /// What is not wanted is deleted only if it is ours.
 #[test]
-fn a_worker_does_not_mind_a_foreign_service_of_its_name() {
+fn app_without_a_port_ignores_a_foreign_service_of_its_name() {
     let shop = namespace("worker");
     for kind in [SERVICE, INGRESS] {
         let mut object = foreign(kind, "shop");

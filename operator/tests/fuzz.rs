@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use model::admit::{label_patch, rights_to_references, warnings};
 use model::children::DEPLOYMENT;
-use model::podset::Wanted;
+use model::podset::ValidPodSet;
 use model::{Observed, desired, plan, validate};
 use operator::call::Caller;
 use operator::lease::fence::Fence;
@@ -57,7 +57,7 @@ async fn ask(admission: &Admission, path: &str, body: &[u8]) -> (StatusCode, Vec
 
 /// D5: a body of any kind is answered, with the UID of the request, and what the operator changes of an object it changes once.
 #[test]
-fn any_body_is_a_review_or_is_rejected() {
+fn any_request_body_is_a_review_or_is_rejected() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -150,11 +150,11 @@ fn podset(object: Value) -> Vec<String> {
         Err(error) => return vec![kind_of_word(&error.to_string())],
     };
     let _ = (rights_to_references(&set, None), warnings(&set));
-    match Wanted::of(&set) {
+    match ValidPodSet::of(&set) {
         Err(invalid) => problems(&invalid),
-        Ok(wanted) => {
+        Ok(valid) => {
             for slot in [0, 1, u16::MAX] {
-                assert_eq!(wanted.slot_of(&wanted.pod_name(slot)), Some(slot));
+                assert_eq!(valid.slot_of(&valid.pod_name(slot)), Some(slot));
             }
             vec!["valid".to_owned()]
         }
@@ -174,7 +174,7 @@ fn applied(mut object: Value, patch: &Value) -> Option<Value> {
 
 /// G5, G7, G8: an object that anybody may have stored.
 #[test]
-fn any_object_is_read_or_refused() {
+fn any_object_is_parsed_or_rejected() {
     fuzz("objects", |body| {
         let Ok(object) = serde_json::from_slice::<Value>(body) else {
             return vec!["no JSON".to_owned()];
@@ -185,7 +185,7 @@ fn any_object_is_read_or_refused() {
 
 /// F9, G3: an accepted host, path or image has no characters with a meaning for other programs.
 #[test]
-fn any_host_path_or_image_is_plain_or_refused() {
+fn any_host_path_or_image_is_safe_or_rejected() {
     fuzz("texts", |body| {
         let text = String::from_utf8_lossy(body);
         let with = |field: &str| {

@@ -42,7 +42,7 @@ fn has_lost(app: &Value) -> bool {
 }
 
 #[test]
-fn the_second_namespace_waits_for_the_host_of_the_first() {
+fn second_namespace_waits_for_the_host_of_the_first() {
     let cluster = cluster();
     let (first, second) = (cluster.namespace("first"), cluster.namespace("second"));
     let host = "shop.example.com";
@@ -75,7 +75,7 @@ fn the_second_namespace_waits_for_the_host_of_the_first() {
 }
 
 #[test]
-fn a_host_that_becomes_free_by_a_deletion_is_taken_over() {
+fn host_of_a_deleted_app_goes_to_the_waiting_app() {
     let cluster = cluster();
     let (first, second) = (cluster.namespace("leaver"), cluster.namespace("heir"));
     let host = "inherited.example.com";
@@ -262,7 +262,7 @@ fn within_a_namespace_a_host_is_shared_by_path() {
 }
 
 #[test]
-fn a_host_outside_of_what_is_allowed_is_invalid_and_the_default_host_is_not() {
+fn host_without_an_allowed_suffix_is_invalid_except_the_default_host() {
     let namespace = cluster().namespace("allowed");
     let refused = namespace.settled_app("shop", on("shop.example.net", "/"));
     assert_eq!(ready(&refused), ("False", "InvalidSpec"));
@@ -321,7 +321,7 @@ fn one_of_two_concurrent_apps_gets_the_host() {
 
 /// What was arbitrated is arbitrated the same way by an operator that has just been started, before it writes.
 #[test]
-fn a_restart_changes_nothing() {
+fn hosts_do_not_change_at_a_restart() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let (first, second) = (cluster.namespace("first"), cluster.namespace("second"));
     let operator = cluster.operator(&[]);

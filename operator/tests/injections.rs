@@ -73,7 +73,7 @@ const INJECTIONS: [Injection; 20] = [
     ),
     (
         "OwnerRefOrphan",
-        "the owner reference of the Deployment is removed, and a person restores it",
+        "the owner reference of the Deployment is removed, and a user restores it",
         objects::owner_is_lost,
     ),
     (
@@ -120,7 +120,7 @@ const INJECTIONS: [Injection; 20] = [
 
 #[test]
 #[ignore = "takes minutes: make test-long, make recovery"]
-fn each_of_twenty_injections_is_recovered_from() {
+fn operator_recovers_from_each_of_twenty_injections() {
     let stage = Stage::start();
     let mut times = Vec::new();
     for (name, deed, inject) in INJECTIONS {

@@ -14,7 +14,10 @@ use testcluster::audit::Mark;
 use crate::harness::{Cluster, LEASE, Namespace, OPERATOR, Operator, config, text, web};
 
 const LEASE_NAME: &str = "appdeploy-operator";
+/// The duration of a Lease that expires in a test.
 const SECONDS: u64 = 3;
+/// The duration of a Lease that must not expire, also on a busy machine.
+const LONG: u64 = 60;
 
 /// Two operators with names of their own in the audit log.
 struct Pair {
@@ -33,11 +36,7 @@ impl Pair {
         }
     }
 
-    /// Starts an operator as a user of its own, for the audit log.
-    fn operator(&self, user: &str) -> Operator {
-        self.operator_with(user, SECONDS)
-    }
-
+    /// Starts an operator as a user of its own, for the audit log, with a Lease of this duration.
     fn operator_with(&self, user: &str, seconds: u64) -> Operator {
         let kubeconfig = self
             .cluster
@@ -58,9 +57,13 @@ impl Pair {
 
     /// Starts two, of which the first leads.
     fn both(&self) -> (Operator, Operator, Value) {
-        let first = self.operator("first");
+        self.both_with(SECONDS)
+    }
+
+    fn both_with(&self, seconds: u64) -> (Operator, Operator, Value) {
+        let first = self.operator_with("first", seconds);
         let lease = self.until_lease("a replica leads", |lease| !holder(lease).is_empty());
-        let second = self.operator("second");
+        let second = self.operator_with("second", seconds);
         (first, second, lease)
     }
 
@@ -77,7 +80,7 @@ fn holder(lease: &Value) -> &str {
 #[test]
 fn one_replica_writes_and_the_other_fills_its_caches() {
     let pair = Pair::new();
-    let (first, second, lease) = pair.both();
+    let (first, second, lease) = pair.both_with(LONG);
     let mark = pair.space.mark();
     pair.space.settled_app("shop", web());
     assert_eq!(pair.writes("second", mark), 0);
@@ -100,7 +103,7 @@ fn one_replica_writes_and_the_other_fills_its_caches() {
 
 /// C1.
 #[test]
-fn another_takes_over_when_the_leader_is_killed() {
+fn standby_takes_over_when_the_leader_is_killed() {
     let pair = Pair::new();
     let (first, _second, lease) = pair.both();
     pair.space.settled_app("before", web());
@@ -134,7 +137,7 @@ fn leader_releases_the_lease_at_sigterm() {
 
 /// C2. It wakes up with work in its hands: what was changed while it was frozen is in the buffers of its connections.
 #[test]
-fn a_frozen_leader_that_wakes_up_writes_nothing() {
+fn resumed_leader_writes_nothing() {
     let pair = Pair::new();
     let (first, _second, lease) = pair.both();
     pair.space.settled_app("shop", web());
@@ -169,7 +172,7 @@ fn deleted_lease_is_recreated() {
 
 /// C3. The replica that is named there would write: the former leader ends immediately.
 #[test]
-fn a_leader_stands_down_when_the_lease_names_another() {
+fn leader_exits_when_the_lease_has_another_holder() {
     let pair = Pair::new();
     let (first, _second, _) = pair.both();
     pair.system.patch(
@@ -187,7 +190,7 @@ fn a_leader_stands_down_when_the_lease_names_another() {
 
 /// C4.
 #[test]
-fn a_leader_that_cannot_renew_stops_before_another_begins() {
+fn leader_that_cannot_renew_stops_before_another_leads() {
     let pair = Pair::new();
     let (first, second, _) = pair.both();
     pair.space.settled_app("shop", web());
@@ -202,7 +205,7 @@ fn a_leader_that_cannot_renew_stops_before_another_begins() {
 
 /// B15: every answer takes three seconds. The leader stays the leader, and what it does it does once.
 #[test]
-fn a_slow_api_server_costs_no_lease_and_no_write() {
+fn slow_api_server_costs_no_lease_and_no_write() {
     let pair = Pair::new();
     let control_plane = &pair.cluster.control_plane;
     let proxy = Proxy::before(control_plane, "slow", &["system:masters"]).unwrap();
@@ -225,7 +228,7 @@ fn a_slow_api_server_costs_no_lease_and_no_write() {
 
 /// The rights of config/rbac are enough, and the namespace of the operator is where the Lease is.
 #[test]
-fn the_operators_own_rights_suffice() {
+fn operator_role_has_the_rights_for_leader_election() {
     let cluster = Cluster::start(ControlPlane::builder());
     for file in ["leader_election_role", "leader_election_role_binding"] {
         cluster
@@ -245,9 +248,10 @@ fn the_operators_own_rights_suffice() {
 
 /// C5. A new one of each comes before an old one goes, as in a rolling update, while apps are made.
 #[test]
-fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
+fn rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
     let pair = Pair::new();
-    let (first, second, _) = pair.both();
+    // An operator that ends releases the Lease.
+    let (first, second, _) = pair.both_with(LONG);
     let mark = pair.space.mark();
     let mut names = Vec::new();
     let mut make = |round: &str| {
@@ -258,11 +262,11 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
         }
     };
     make("before");
-    let third = pair.operator("third");
+    let third = pair.operator_with("third", LONG);
     make("during");
     first.terminate();
     make("between");
-    let fourth = pair.operator("fourth");
+    let fourth = pair.operator_with("fourth", LONG);
     second.terminate();
     make("after");
     for name in &names {
@@ -286,8 +290,10 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
         each.len(),
         "a replica wrote, and wrote again after another one: {turns:?}"
     );
-    // Each of the three children of each app was made once.
-    let created = writes.that(|write| write.verb == "create" && write.resource != "appdeploys" && write.code == 201);
+    // Each of the three children of each app was made once. A slow machine may cause Events.
+    let children = ["deployments", "services", "ingresses"];
+    let created =
+        writes.that(|write| write.verb == "create" && children.contains(&write.resource.as_str()) && write.code == 201);
     assert_eq!(created.count(), 3 * names.len(), "{:?}", created.tally());
 }
 
@@ -295,7 +301,7 @@ fn a_rolling_update_has_one_writer_at_a_time_and_loses_nothing() {
 /// minutes, and are measured by `make test-long`.
 #[test]
 #[ignore = "takes minutes: make test-long"]
-fn twenty_kills() {
+fn standby_takes_over_after_each_of_twenty_kills() {
     const LEASE_SECONDS: u64 = 15;
     let pair = Pair::new();
     let mut leader = pair.operator_with("operator", LEASE_SECONDS);

@@ -4,6 +4,7 @@
 //! guards, and the remedy without which it fails.
 
 mod podset;
+mod queue;
 mod requests;
 mod watches;
 

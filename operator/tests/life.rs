@@ -108,11 +108,11 @@ fn event_is_not_written_again_after_a_restart() {
     assert_eq!(shop.events_about("shop"), ["Rejected"]);
 }
 
-/// What comes back is counted: by this operator, and by one that was started since.
+/// Repetitions are counted by this operator and by the next one.
 #[test]
-fn a_repeated_event_is_counted() {
+fn repeated_event_is_counted() {
     let (shop, operator) = stage("repeated");
-    let comes_back = || {
+    let repeat = || {
         for (limit, reason) in [(1, ""), (2, "Rejected")] {
             shop.set(
                 "shop",
@@ -129,17 +129,17 @@ fn a_repeated_event_is_counted() {
         events.pop().unwrap_or_default()
     };
     shop.settled_app("shop", web());
-    comes_back();
+    repeat();
     crate::harness::eventually("an Event reports it", || event()["count"] == 1);
     let first = event();
     crate::harness::eventually("it is counted", || {
-        comes_back();
+        repeat();
         event()["count"].as_i64() > Some(1)
     });
     operator.terminate();
     let before = event();
     let _operator = shop.cluster.operator(&["--watch-namespace", "repeated"]);
-    comes_back();
+    repeat();
     crate::harness::eventually("it is counted by another operator", || {
         event()["count"].as_i64() > before["count"].as_i64()
     });
@@ -149,7 +149,7 @@ fn a_repeated_event_is_counted() {
     assert!(text(&last, "/lastTimestamp") > text(&first, "/lastTimestamp"), "{last}");
 }
 
-/// A1 to A3, A9: wherever it is killed, the next one goes on, and nothing is made twice. A kill every dozen writes.
+/// A1 to A3, A9: the next operator continues after each kill, and nothing is created twice. A kill every dozen writes.
 #[test]
 fn operator_may_be_killed_at_any_time() {
     let cluster = cluster();
@@ -230,7 +230,7 @@ fn metrics_count_requests_and_reconciles() {
 }
 
 #[test]
-fn the_log_level_is_changed_while_it_runs() {
+fn log_level_can_be_changed_while_running() {
     let (_shop, operator) = stage("log");
     assert_eq!(operator.debug("PUT", "/log-level", "warn"), (200, "warn\n".to_owned()));
     assert_eq!(operator.debug("GET", "/log-level", ""), (200, "warn\n".to_owned()));
@@ -272,7 +272,7 @@ fn given_namespaces_are_managed() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_in_one_line() {
+fn port_in_use_is_reported_in_one_line() {
     let cluster = cluster();
     let bind = free_address();
     let _taken = TcpListener::bind(bind).unwrap();

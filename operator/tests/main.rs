@@ -26,6 +26,7 @@ mod life;
 mod memory;
 mod panic;
 mod podset;
+mod queue;
 mod rights;
 mod schema;
 mod seeded;

@@ -10,7 +10,7 @@ use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, Operator, Webhooks, condition, ready, text, web};
+use crate::harness::{APP, Cluster, Operator, Webhooks, condition, is_long, ready, text, web};
 use crate::webhook::client::Caller;
 
 /// The most resident memory in MiB: half of the limit that the Deployment sets.
@@ -42,7 +42,7 @@ fn large_reviews_are_refused_in_bounded_memory() {
     let body = dense_review();
     for path in ["/validate", "/mutate"] {
         let mut answered = 0;
-        for _ in 0..4 {
+        for _ in 0..if is_long() { 4 } else { 2 } {
             let answers = cluster.block_on(join_all((0..2).map(|_| caller.post(path, &body))));
             for answer in answers {
                 let (status, answer) = answer.unwrap();

@@ -11,16 +11,12 @@ use tracing::error_span;
 const PANICS: &str = "APPDEPLOY_TEST_PANICS";
 
 #[test]
-fn a_panic_is_a_log_line_that_names_the_object() {
+fn panic_is_logged_with_the_object() {
     if std::env::var_os(PANICS).is_some() {
         return panic_while_reconciling();
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "panic::a_panic_is_a_log_line_that_names_the_object",
-            "--nocapture",
-        ])
+        .args(["--exact", "panic::panic_is_logged_with_the_object", "--nocapture"])
         .env(PANICS, "1")
         .env_remove("RUST_BACKTRACE")
         .output()

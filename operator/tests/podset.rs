@@ -8,7 +8,7 @@
 //! | 1 | it acts on nothing older than what it wrote itself |
 //! | 2 | nothing that is remembered of a set outlives it, or is missed after a crash |
 //! | 3 | creates start slowly: one that fails is one, not a hundred |
-//! | 4 | a namespace that is being deleted is left alone, without an Event |
+//! | 4 | no requests in a terminating namespace, and no Event |
 //! | 5 | a set is re-read before it adopts |
 //! | 6 | a pod is adopted by its label, and released when it loses it |
 //! | 7 | what another controller owns is not touched |

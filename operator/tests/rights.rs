@@ -11,4 +11,5 @@ mod missing;
 mod namespaced;
 mod open;
 mod people;
+mod queues;
 mod scopes;

@@ -139,7 +139,7 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
 }
 
 #[test]
-fn a_bad_spec_is_refused_with_what_to_write_instead() {
+fn invalid_spec_is_rejected_with_what_to_write_instead() {
     let shop = namespace("bad");
     for (spec, sentence) in bad_specs() {
         let refused = shop.try_create(APP, json!({"metadata": {"name": "shop"}, "spec": spec}));
@@ -152,7 +152,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
 }
 
 #[test]
-fn a_good_spec_is_taken() {
+fn valid_spec_is_accepted() {
     let shop = namespace("good");
     let digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let specs = [
@@ -171,7 +171,7 @@ fn a_good_spec_is_taken() {
 }
 
 #[test]
-fn a_name_has_to_serve_as_a_host_and_as_a_service() {
+fn name_of_an_app_must_be_valid_as_host_and_service() {
     let shop = namespace("names");
     let long = "a".repeat(53);
     shop.app(&long, json!({"image": "nginx"}));
@@ -189,7 +189,7 @@ fn a_name_has_to_serve_as_a_host_and_as_a_service() {
 
 /// A user who may write AppDeploys must not be able to do with the operator what their own rights do not allow.
 #[test]
-fn fields_that_reach_further_than_the_pods_do_not_exist() {
+fn fields_with_effects_outside_the_pods_do_not_exist() {
     let shop = namespace("further");
     let further = json!({"serviceAccountName": "admin", "hostNetwork": true, "nodeName": "control-plane",
         "namespace": "kube-system", "volumes": [{"name": "root", "hostPath": {"path": "/"}}], "privileged": true});

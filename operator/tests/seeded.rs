@@ -16,7 +16,7 @@ use testcluster::checkout::root;
 use crate::harness::{build_operator, run};
 
 /// A bug, the plan that finds it, and a part of the reported problem: the table of docs/reliability.md.
-const SEEDS: [(&str, &str, &str); 17] = [
+const SEEDS: [(&str, &str, &str); 20] = [
     (
         "LostOnRelist",
         "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: unobserved",
@@ -25,12 +25,12 @@ const SEEDS: [(&str, &str, &str); 17] = [
     (
         "TakesForeign",
         "app-taken: create deployments bystander: 429",
-        "services/bystander was changed, and is not ours",
+        "third-party object services/bystander was changed",
     ),
     (
         "GeneratedNames",
         "set-template: watch pods of appdeploy.dev/podset: stale",
-        "pods where 2 were wanted at most",
+        "pods, at most 2 were allowed",
     ),
     (
         "NoController",
@@ -40,7 +40,7 @@ const SEEDS: [(&str, &str, &str); 17] = [
     (
         "WrongNamespace",
         "app-create: create services web: 504 but done",
-        "services/web was made in the namespace default, and its owner is not there",
+        "services/web was created in namespace default, but its owner is in another namespace",
     ),
     ("GivesUp", "app-heal: create services web #2: 500", "it did not settle"),
     (
@@ -89,6 +89,21 @@ const SEEDS: [(&str, &str, &str); 17] = [
         "WritesUnled",
         "led-app: create services web: 500",
         "and did not hold the Lease",
+    ),
+    (
+        "FinalizerFirst",
+        "queue-delete: DeleteQueue orders: crash before",
+        "queue NAMESPACE_orders is left outside",
+    ),
+    (
+        "TagsNotRead",
+        "queue-delete: CreateQueue orders: InternalError",
+        "the third-party queue was",
+    ),
+    (
+        "Untagged",
+        "queue-create: CreateQueue orders: done but lost",
+        "queue orders has no tag with the UID of its AppQueue",
     ),
 ];
 const WORKERS: usize = 3;

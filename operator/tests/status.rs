@@ -42,7 +42,7 @@ fn is_ready(app: &Value) -> bool {
 }
 
 #[test]
-fn an_app_is_reconciling_until_it_is_ready() {
+fn app_is_reconciling_until_it_is_ready() {
     let shop = namespace("ready");
     let app = shop.settled_app("shop", json!({"image": "nginx:1.27", "port": 80, "replicas": 2}));
     assert_eq!(ready(&app), ("False", "Progressing"));
@@ -119,7 +119,7 @@ fn conditions_of_other_writers_are_kept_and_cost_no_write() {
 }
 
 #[test]
-fn people_see_it_with_kubectl() {
+fn kubectl_prints_the_status() {
     let shop = namespace("kubectl");
     shop.settled_app("shop", web());
     shop.pods_become_ready("shop");
@@ -138,7 +138,7 @@ fn people_see_it_with_kubectl() {
 
 /// Neither the status nor a condition speaks of a spec that it has not seen.
 #[test]
-fn the_observed_generation_follows_the_spec() {
+fn observed_generation_follows_the_spec() {
     let shop = namespace("generation");
     shop.settled_app("shop", web());
     shop.pods_become_ready("shop");
@@ -155,7 +155,7 @@ fn the_observed_generation_follows_the_spec() {
 }
 
 #[test]
-fn an_app_scaled_to_zero_is_ready() {
+fn app_scaled_to_zero_is_ready() {
     let shop = namespace("zero");
     shop.settled_app("shop", json!({"image": "nginx:1.27", "replicas": 0}));
     shop.pods_become_ready("shop");
@@ -233,7 +233,7 @@ fn rejected_app_is_stalled_until_it_is_changed() {
 
 /// What a pod says of itself becomes the cause, and ends with the pod.
 #[test]
-fn the_cause_is_what_the_pods_suffer_from() {
+fn cause_is_the_problem_of_the_pods() {
     let shop = namespace("pods");
     shop.settled_app("shop", json!({"image": "nginx:nope"}));
     // The Deployment's controller has seen the spec, and made the pod.
@@ -301,7 +301,7 @@ fn forged_status_is_replaced() {
 
 /// H3: pods come and go in bursts; the last word counts, at most one a second is written.
 #[test]
-fn a_status_is_written_once_a_second_at_most() {
+fn status_is_written_at_most_once_a_second() {
     let shop = namespace("flap");
     shop.settled_app("shop", web());
     let mark = shop.mark();

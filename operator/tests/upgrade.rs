@@ -104,7 +104,7 @@ fn until_settled(operator: &Operator) {
 /// A downgrade gives the pods that the newer version has replaced what the older version writes, such as a label: these are
 /// replaced once more. Pods that the newer version left as they were stay.
 #[test]
-fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
+fn upgrade_restarts_no_pod_and_downgrade_only_changed_pods() {
     let stage = Stage::new();
     stage.older_api();
     let older = stage.start(true, "older", &[]);
@@ -156,13 +156,13 @@ fn an_upgrade_restarts_nothing_and_a_downgrade_only_what_was_changed() {
     assert_eq!(
         others(identities(&stage.space)),
         before,
-        "the older version has changed an app that the newer one had left alone"
+        "the older version has changed an app that the newer one had not changed"
     );
 }
 
 /// C6: in the middle of an upgrade both run.
 #[test]
-fn one_of_two_versions_writes() {
+fn only_one_of_two_versions_writes() {
     const LEASE_NAME: &str = "appdeploy-operator";
     let stage = Stage::new();
     let flags = ["--leader-elect", "--leader-elect-lease-duration", "3s"];

@@ -21,7 +21,7 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().context("which folder?")?;
     let mut definitions = Vec::new();
-    for crd in [crd::AppDeploy::crd(), crd::PodSet::crd()] {
+    for crd in [crd::AppDeploy::crd(), crd::PodSet::crd(), crd::AppQueue::crd()] {
         definitions.push(unwrapped(without_nulls(whole_numbers(serde_json::to_value(crd)?))));
     }
     let recorded: Revision = include_str!("../../revision").parse()?;

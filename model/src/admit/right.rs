@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, ContainerFields, PodFields};
+use crd::{AppDeploy, AppQueue, ContainerFields, PodFields};
 
 use super::{Admitted, spec_without_replicas};
 use crate::children::DEPLOYMENT;
 use crate::command;
-use crate::inverse::Additions;
+use crate::queue::config_map_name;
+use crate::spec_reader::Additions;
 
 /// A right that the author of a spec must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,12 +114,30 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
     for secret in &new.pod().image_pull_secrets {
         add("secrets", &secret.name, format!("{at}.imagePullSecrets"));
     }
+    for queue in &new.pod().queues {
+        add("configmaps", &config_map_name(&queue.name), format!("{at}.queues"));
+    }
     for (name, field) in new.secrets() {
         add("secrets", &name, field);
     }
     let mut known = BTreeSet::new();
     found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
     found
+}
+
+/// Returns the right to read the Secret with the credentials of an AppQueue. An update that does not change the spec needs
+/// none.
+#[must_use]
+pub fn right_to_credentials(new: &AppQueue, old: Option<&AppQueue>) -> Option<RequiredRight> {
+    if old.is_some_and(|old| old.spec == new.spec) {
+        return None;
+    }
+    let secret = &new.spec.credentials.as_ref()?.secret_ref.name;
+    Some(RequiredRight::get(
+        "secrets",
+        secret,
+        "spec.credentials.secretRef".to_owned(),
+    ))
 }
 
 /// Returns the right that an update needs if other managers added fields to the Deployment: the right to patch it, with which
@@ -157,6 +176,7 @@ fn program(pod: &PodFields) -> PodFields {
             ..ContainerFields::default()
         },
         image_pull_secrets: pod.image_pull_secrets.clone(),
+        queues: pod.queues.clone(),
         ..PodFields::default()
     }
 }
@@ -182,6 +202,7 @@ mod tests {
                 {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "db", "key": "c"}}},
             ],
             "imagePullSecrets": [{"name": "registry"}],
+            "queues": [{"name": "orders"}],
             "tls": {"secretName": "tls"},
         }))
     }
@@ -196,10 +217,30 @@ mod tests {
             ("secrets", "db", "spec.env A"),
             ("configmaps", "db", "spec.env C"),
             ("secrets", "registry", "spec.imagePullSecrets"),
+            ("configmaps", "orders-queue", "spec.queues"),
             ("secrets", "tls", "spec.tls.secretName"),
         ];
         let expected = expected.map(|(r, n, f)| ("get", r, n.to_owned(), RightReason::Field(f.to_owned())));
         assert_eq!(needed, expected);
+    }
+
+    #[test]
+    fn right_to_read_the_credentials_of_a_queue_is_needed_with_each_change_of_the_spec() {
+        let queue = |secret: Option<&str>, delay: i32| -> AppQueue {
+            let credentials = secret.map(|name| json!({"secretRef": {"name": name}}));
+            let mut object =
+                json!({"metadata": {"name": "orders"}, "spec": {"sqs": {"region": "a", "delaySeconds": delay}}});
+            if let Some(credentials) = credentials {
+                object["spec"]["credentials"] = credentials;
+            }
+            serde_json::from_value(object).unwrap()
+        };
+        let old = queue(Some("sqs"), 1);
+        let needed = right_to_credentials(&old, None).unwrap();
+        assert_eq!((needed.verb, needed.resource, &*needed.name), ("get", "secrets", "sqs"));
+        assert_eq!(right_to_credentials(&old, Some(&old)), None);
+        assert!(right_to_credentials(&queue(Some("sqs"), 2), Some(&old)).is_some());
+        assert_eq!(right_to_credentials(&queue(None, 1), Some(&old)), None);
     }
 
     #[test]
@@ -213,6 +254,7 @@ mod tests {
             json!({"image": "nginx:1", "env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
             json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
             json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
+            json!({"image": "nginx:1", "queues": [{"name": "mine"}]}),
         ] {
             let new = app(change.clone());
             let needed = right_to_additions(&new, Some(&old), &added).unwrap();
@@ -247,6 +289,6 @@ mod tests {
         assert_eq!(rights_to_references(&referring(2), Some(&referring(1))), []);
         let mut other = referring(1);
         other.spec.pod.container.command = vec!["env".into()];
-        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 4);
+        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 5);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ChildKind;
 use crate::Digest;
 use crate::ingress_path::IngressPath;
-use crate::inverse::Additions;
+use crate::spec_reader::Additions;
 
 /// One child, as small as possible: a cluster may have tens of thousands of them.
 #[derive(Clone, Debug, Default, PartialEq)]

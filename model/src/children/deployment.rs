@@ -15,9 +15,9 @@ use crate::diagnose::{
     Diagnosis, Subject, current_pods, describe_pods, diagnose_pod, diagnosis, newest_template, refusal,
     reported_problem,
 };
-use crate::inverse::Additions;
 use crate::pod::PodState;
 use crate::reason::Reason;
+use crate::spec_reader::Additions;
 use crate::{Valid, command};
 
 /// How long a pod without a port and a health check must have run to count as available, in seconds.

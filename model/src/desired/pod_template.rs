@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{ContainerFields, EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
+use crd::{EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
     self as core, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EnvVarSource, HTTPGetAction,
     PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::queue_env::queue_variables;
 use super::{CONTAINER, PORT, pod_labels};
 use crate::Valid;
 
@@ -51,12 +52,16 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
         image_pull_secrets: some_list(&pod.image_pull_secrets, |secret| core::LocalObjectReference {
             name: secret.name.clone(),
         }),
-        containers: vec![container(&pod.container, restricted)],
+        containers: vec![container(pod, restricted)],
         ..PodSpec::default()
     }
 }
 
-fn container(fields: &ContainerFields, restricted: bool) -> Container {
+fn container(pod: &PodFields, restricted: bool) -> Container {
+    let fields = &pod.container;
+    // Variables of queues come first, so that others may refer to them as $(NAME).
+    let env = queue_variables(pod).chain(fields.env.iter().map(env_var));
+    let env: Vec<_> = env.collect();
     let probes = fields
         .health_check
         .as_ref()
@@ -67,7 +72,7 @@ fn container(fields: &ContainerFields, restricted: bool) -> Container {
         image_pull_policy: fields.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         command: some_list(&fields.command, Clone::clone),
         args: some_list(&fields.args, Clone::clone),
-        env: some_list(&fields.env, env_var),
+        env: (!env.is_empty()).then_some(env),
         ports: fields.port.map(|port| {
             vec![ContainerPort {
                 name: Some(PORT.into()),
@@ -96,8 +101,8 @@ fn container(fields: &ContainerFields, restricted: bool) -> Container {
             }),
             ..SecurityContext::default()
         }),
-        // The status of a container that ended then has the end of its log, so the operator needs no right to read logs. A
-        // later default (see `later`).
+        // The kubelet copies the end of the log into the status of a failed container, so the operator needs no right to read
+        // logs. Existing pods get this field with their next change (see `deferred_defaults`).
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         ..Container::default()
     }

@@ -7,21 +7,37 @@ use serde_json::json;
 use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, logs, pull, schedule, set, set_resources};
 use crate::pod::{PodEvent, PodProblem};
 use crate::quantity;
+use crate::queue::config_map_name;
 use crate::{NextCommand, command};
 
 /// Returns the diagnosis for what keeps a pod from working.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
-    Diagnosis {
-        stalled: problem.is_stalled(),
-        ..explain(subject, problem)
-    }
+    let found = explain(subject, problem);
+    // A queue may become ready without a change of the spec.
+    let stalled = problem.is_stalled() && found.reason != Reason::QueueNotReady;
+    Diagnosis { stalled, ..found }
+}
+
+/// Returns the diagnosis if the missing ConfigMap is that of a queue in the spec.
+fn queue_not_ready(subject: Subject<'_>, config_map: &str) -> Option<Diagnosis> {
+    let queues = &subject.pod?.queues;
+    let queue = queues.iter().find(|queue| config_map_name(&queue.name) == config_map)?;
+    let name = &queue.name;
+    let message = format!("the pods wait for queue {name}, which does not exist or is not ready");
+    let next = command!("kubectl appdeploy queue status {} -n {}", name, subject.namespace);
+    Some(diagnosis(Reason::QueueNotReady, &message, Some(next)))
 }
 
 fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
     let shown = problem.detail_for(subject.pod);
     let (reason, detail) = (problem.reason, &*shown);
     let namespace = subject.namespace;
+    if reason == Reason::MissingConfigMap
+        && let Some(found) = queue_not_ready(subject, quoted(detail))
+    {
+        return found;
+    }
     let (message, next) = match reason {
         Reason::ImageNotFound => (
             format!("image {detail} was not found"),
@@ -181,4 +197,35 @@ fn after_failed_check(subject: Subject<'_>, problem: &PodProblem) -> NextCommand
 /// Returns the name in quotation marks in a message of the kubelet.
 fn quoted(detail: &str) -> &str {
     detail.split('"').nth(1).unwrap_or("NAME")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_config_map_of_a_queue_is_reported_as_the_queue() {
+        let pod = json!({"image": "nginx", "queues": [{"name": "orders"}]});
+        let pod = serde_json::from_value(pod).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let of = |name: &str| {
+            let detail = format!("configmap \"{name}\" not found");
+            diagnose_pod(subject, &PodProblem::new(Reason::MissingConfigMap, detail))
+        };
+        let found = of("orders-queue");
+        assert_eq!((found.reason, found.stalled), (Reason::QueueNotReady, false));
+        assert_eq!(
+            found.message,
+            "the pods wait for queue orders, which does not exist or is not ready"
+        );
+        assert_eq!(
+            found.next.unwrap().to_string(),
+            "kubectl appdeploy queue status orders -n blue"
+        );
+        let other = of("settings");
+        assert_eq!((other.reason, other.stalled), (Reason::MissingConfigMap, true));
+    }
 }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn docker_hub_does_not_say_which_it_is_and_needs_no_server() {
+    fn docker_hub_hides_private_images_and_needs_no_server_name() {
         let (message, next) = sentence(&["one", "two"], "acme/shop:1", DOCKER_HUBS);
         assert_eq!(
             message,

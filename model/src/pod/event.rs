@@ -1,4 +1,4 @@
-//! Events of the kubelet, which say why a health check fails or why a pod is not started.
+//! Events of the kubelet, which explain why a health check fails or why a pod is not started.
 
 use k8s_openapi::api::core::v1::Event;
 
@@ -7,9 +7,9 @@ use super::text::{last_line, root_cause};
 /// Which Events of a pod are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventTopic {
-    /// Those that say why the health check fails.
+    /// Events about a failed health check.
     HealthCheck,
-    /// Those that say why the containers are not started.
+    /// Events about containers that are not started.
     Start,
 }
 

@@ -62,7 +62,7 @@ impl Readable {
 /// names.
 fn variables(container: &Container) -> BTreeSet<String> {
     let normalized = |var: &EnvVar| EnvVar {
-        // The API server leaves out an empty value.
+        // The API server omits an empty value.
         value: var.value.clone().filter(|value| !value.is_empty()),
         ..var.clone()
     };

@@ -10,26 +10,26 @@ use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
 use super::object::controller;
-use super::{SetPod, Wanted};
+use super::{SetPod, ValidPodSet};
 use crate::defaults;
 use crate::desired::{CONTAINER, pod_spec};
 
 /// Returns the strategic merge patch that adopts a pod. A pod without a record of its template counts as one of the current
 /// template, and keeps running.
 #[must_use]
-pub fn adoption_patch(set: &PodSet, wanted: &Wanted, pod: &SetPod) -> Value {
+pub fn adoption_patch(set: &PodSet, valid: &ValidPodSet, pod: &SetPod) -> Value {
     let is_as_created = pod.orphan_spec.as_deref() == Some(&comparable(&pod_spec(set.spec.pod())));
-    let says_shape = pod.shape.as_deref() == Some(&*wanted.shape);
+    let says_shape = pod.shape.as_deref() == Some(&*valid.shape);
     let mut annotations = json!({});
     if pod.template.is_none() {
-        annotations[annotation::TEMPLATE_HASH] = json!(wanted.template);
+        annotations[annotation::TEMPLATE_HASH] = json!(valid.template);
     }
     if is_as_created && pod.template.is_none() {
-        annotations[annotation::SHAPE_HASH] = json!(wanted.shape);
+        annotations[annotation::SHAPE_HASH] = json!(valid.shape);
     } else if pod.shape.is_some() && !(is_as_created && says_shape) {
         annotations[annotation::SHAPE_HASH] = Value::Null;
     }
-    let mut metadata = json!({"uid": pod.uid, "ownerReferences": [controller(wanted)]});
+    let mut metadata = json!({"uid": pod.uid, "ownerReferences": [controller(valid)]});
     if annotations
         .as_object()
         .is_some_and(|annotations| !annotations.is_empty())
@@ -150,12 +150,12 @@ mod tests {
     }
 
     fn annotations(pod: &SetPod) -> Value {
-        let wanted = Wanted {
+        let valid = ValidPodSet {
             template: "t1".into(),
             shape: "s1".into(),
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
-        adoption_patch(&set(), &wanted, pod)["metadata"]["annotations"].clone()
+        adoption_patch(&set(), &valid, pod)["metadata"]["annotations"].clone()
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Pods and sets for tests.
 
-use super::{Controller, Phase, SetPod, Wanted};
+use super::{Controller, Phase, SetPod, ValidPodSet};
 
 /// The current time in these tests.
 pub const NOW: i64 = 1000;
 
 /// Returns a set with this number of replicas.
-pub fn web(replicas: usize) -> Wanted {
-    Wanted {
+pub fn web(replicas: usize) -> ValidPodSet {
+    ValidPodSet {
         name: "web".into(),
         uid: "u1".into(),
         replicas,
@@ -15,7 +15,7 @@ pub fn web(replicas: usize) -> Wanted {
         template: "t1".into(),
         shape: "s1".into(),
         image: "v1".into(),
-        ..Wanted::default()
+        ..ValidPodSet::default()
     }
 }
 

@@ -9,19 +9,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::{Creation, PodRef, Update, Wanted};
+use super::{Creation, PodRef, Update, ValidPodSet};
 use crate::desired::{CONTAINER, pod_spec};
 
 /// Renders a pod. Its annotations record the template.
 #[must_use]
-pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
+pub fn pod(set: &PodSet, valid: &ValidPodSet, creation: &Creation) -> Value {
     let annotations = [
-        (annotation::TEMPLATE_HASH, Some(&wanted.template)),
-        (annotation::SHAPE_HASH, Some(&wanted.shape)),
+        (annotation::TEMPLATE_HASH, Some(&valid.template)),
+        (annotation::SHAPE_HASH, Some(&valid.shape)),
         (annotation::REPLACES, creation.replaces.as_ref()),
     ];
     let labels = [
-        (label::PODSET, &*wanted.name),
+        (label::PODSET, &*valid.name),
         (label::MANAGED_BY, label::MANAGED_BY_VALUE),
     ];
     let annotations: BTreeMap<_, _> = annotations
@@ -30,11 +30,11 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
         .collect();
     let pod = Pod {
         metadata: ObjectMeta {
-            name: Some(wanted.pod_name(creation.slot)),
+            name: Some(valid.pod_name(creation.slot)),
             namespace: set.namespace(),
             labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
             annotations: Some(annotations),
-            owner_references: Some(vec![controller(wanted)]),
+            owner_references: Some(vec![controller(valid)]),
             ..ObjectMeta::default()
         },
         spec: Some(pod_spec(set.spec.pod())),
@@ -46,23 +46,23 @@ pub fn pod(set: &PodSet, wanted: &Wanted, creation: &Creation) -> Value {
 
 /// Returns the strategic merge patch that releases a pod. It records the set, because the pod keeps the name of a slot.
 #[must_use]
-pub fn release_patch(wanted: &Wanted, pod: &PodRef) -> Value {
+pub fn release_patch(valid: &ValidPodSet, pod: &PodRef) -> Value {
     json!({"metadata": {
         "uid": pod.uid,
-        "annotations": {annotation::RELEASED_FROM: wanted.uid},
-        "ownerReferences": [{"$patch": "delete", "uid": wanted.uid}],
+        "annotations": {annotation::RELEASED_FROM: valid.uid},
+        "ownerReferences": [{"$patch": "delete", "uid": valid.uid}],
     }})
 }
 
 /// Returns the strategic merge patch that changes the image of a pod in place.
 #[must_use]
-pub fn update_patch(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
+pub fn update_patch(set: &PodSet, valid: &ValidPodSet, update: &Update) -> Value {
     json!({
         "metadata": {
             "uid": update.pod.uid,
             "resourceVersion": update.version,
             "annotations": {
-                annotation::TEMPLATE_HASH: wanted.template,
+                annotation::TEMPLATE_HASH: valid.template,
                 annotation::UPDATED_FROM: update.change.container,
                 annotation::UPDATED_FROM_IMAGE: update.change.image,
                 annotation::UPDATED_AT: Timestamp::from_second(update.change.at).unwrap_or_default().to_string(),
@@ -72,12 +72,12 @@ pub fn update_patch(set: &PodSet, wanted: &Wanted, update: &Update) -> Value {
     })
 }
 
-pub(super) fn controller(wanted: &Wanted) -> OwnerReference {
+pub(super) fn controller(valid: &ValidPodSet) -> OwnerReference {
     OwnerReference {
         api_version: format!("{}/{}", crd::GROUP, crd::VERSION),
         kind: crd::Kind::PodSet.as_str().to_owned(),
-        name: wanted.name.clone(),
-        uid: wanted.uid.clone(),
+        name: valid.name.clone(),
+        uid: valid.uid.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
@@ -99,6 +99,6 @@ mod tests {
             slot: 3,
             replaces: Some("p1".into()),
         };
-        insta::assert_json_snapshot!(pod(&set, &Wanted::of(&set).unwrap(), &creation));
+        insta::assert_json_snapshot!(pod(&set, &ValidPodSet::of(&set).unwrap(), &creation));
     }
 }

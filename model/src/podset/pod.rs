@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::image::{ImageChange, Reported};
-use super::{Wanted, adoption};
+use super::{ValidPodSet, adoption};
 use crate::desired::CONTAINER;
 
 /// The annotation with the relative cost of the deletion of a pod, as for a ReplicaSet.
@@ -198,7 +198,7 @@ impl SetPod {
 
     /// Whether its controller is this PodSet, by UID.
     #[must_use]
-    pub fn is_controlled_by(&self, set: &Wanted) -> bool {
+    pub fn is_controlled_by(&self, set: &ValidPodSet) -> bool {
         self.controller
             .as_ref()
             .is_some_and(|controller| controller.uid == set.uid)
@@ -206,13 +206,13 @@ impl SetPod {
 
     /// Whether it has the label of this PodSet.
     #[must_use]
-    pub fn is_selected_by(&self, set: &Wanted) -> bool {
+    pub fn is_selected_by(&self, set: &ValidPodSet) -> bool {
         self.label.as_deref() == Some(&*set.name)
     }
 
     /// Whether it is part of this PodSet.
     #[must_use]
-    pub fn belongs_to(&self, set: &Wanted) -> bool {
+    pub fn belongs_to(&self, set: &ValidPodSet) -> bool {
         self.is_controlled_by(set) && self.is_selected_by(set)
     }
 
@@ -250,7 +250,7 @@ impl SetPod {
 
     /// Returns when it counts as available if it does not change, in seconds since 1970.
     #[must_use]
-    pub fn available_at(&self, set: &Wanted, now: i64) -> Option<i64> {
+    pub fn available_at(&self, set: &ValidPodSet, now: i64) -> Option<i64> {
         Some(self.arrived_at()?.max(self.steady_at(set, now)?))
     }
 
@@ -258,7 +258,7 @@ impl SetPod {
     ///
     /// Without a readiness probe, `Ready` stays True while a container restarts (kubernetes#91667), so the start of the
     /// container counts as well. Without `minReadySeconds`, a node's clock that is ahead does not make a pod unavailable.
-    fn steady_at(&self, set: &Wanted, now: i64) -> Option<i64> {
+    fn steady_at(&self, set: &ValidPodSet, now: i64) -> Option<i64> {
         self.ready_since?;
         let since = self.started.max(self.ready_since)?;
         let shortest = if self.has_probe { 0 } else { SHORTEST_RUN };
@@ -271,26 +271,26 @@ impl SetPod {
 
     /// Whether it has been ready for long enough and runs the image in its spec.
     #[must_use]
-    pub fn is_available(&self, set: &Wanted, now: i64) -> bool {
+    pub fn is_available(&self, set: &ValidPodSet, now: i64) -> bool {
         self.available_at(set, now).is_some_and(|at| at <= now)
     }
 
     /// Whether it is available, or would be if its container was started with the image in its spec, which is in doubt. A
     /// pod in doubt counts neither as serving nor as not serving.
     #[must_use]
-    pub fn may_be_available(&self, set: &Wanted, now: i64) -> bool {
+    pub fn may_be_available(&self, set: &ValidPodSet, now: i64) -> bool {
         self.may_serve(now) && self.steady_at(set, now).is_some_and(|at| at <= now)
     }
 
     /// Whether it runs the current template.
     #[must_use]
-    pub fn is_updated(&self, set: &Wanted) -> bool {
+    pub fn is_updated(&self, set: &ValidPodSet) -> bool {
         self.template.as_deref() == Some(&*set.template)
     }
 
     /// Whether a change of its image in place is enough for the current template.
     #[must_use]
-    pub fn can_be_updated(&self, set: &Wanted) -> bool {
+    pub fn can_be_updated(&self, set: &ValidPodSet) -> bool {
         self.container.is_some()
             && self.shape.as_deref() == Some(&*set.shape)
             // The pull policy depends on the first image and can't be changed.
@@ -391,24 +391,24 @@ mod tests {
 
     #[test]
     fn image_of_another_pull_policy_is_not_changed_in_place() {
-        let moving = Wanted {
+        let moving = ValidPodSet {
             always_pulls: true,
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         let same_shape = SetPod {
             shape: Some(String::new()),
             container: Some("c1".into()),
             ..SetPod::default()
         };
-        assert!(same_shape.can_be_updated(&Wanted::default()));
+        assert!(same_shape.can_be_updated(&ValidPodSet::default()));
         assert!(!same_shape.can_be_updated(&moving), "it would run what its node has");
     }
 
     #[test]
     fn min_ready_seconds_count_from_the_start_of_the_container() {
-        let set = |min_ready| Wanted {
+        let set = |min_ready| ValidPodSet {
             min_ready,
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         let pod = |has_probe, started| SetPod {
             ready_since: Some(0),
@@ -441,10 +441,10 @@ mod tests {
                 has_probe,
                 ..SetPod::default()
             };
-            assert!(ahead.is_available(&Wanted::default(), 100), "probe: {has_probe}");
-            let ten = Wanted {
+            assert!(ahead.is_available(&ValidPodSet::default(), 100), "probe: {has_probe}");
+            let ten = ValidPodSet {
                 min_ready: 10,
-                ..Wanted::default()
+                ..ValidPodSet::default()
             };
             assert!(!ahead.is_available(&ten, 100), "as for a ReplicaSet");
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{SetPod, Wanted};
+use super::{SetPod, ValidPodSet};
 
 /// Sorts pods by the order of their deletion, as ReplicaSet does
 /// (`ActivePodsWithRanks` in `pkg/controller/controller_utils.go` of Kubernetes): without a node, then pending,
@@ -20,7 +20,7 @@ use super::{SetPod, Wanted};
 /// then compares UIDs, which are random, and compares restarts only between pods that became ready in the same second. That
 /// comparison is not transitive (see the tests). So here restarts are compared between all pods of about the same age, and
 /// then the highest slot comes first.
-pub fn sort(pods: &mut [&SetPod], set: &Wanted, now: i64) {
+pub fn sort(pods: &mut [&SetPod], set: &ValidPodSet, now: i64) {
     let mut neighbours: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for pod in pods.iter() {
         *neighbours.entry(pod.node.as_deref()).or_default() += 1;
@@ -56,9 +56,9 @@ mod tests {
     /// In each row the pod that is deleted first comes first.
     #[test]
     fn pods_are_deleted_in_the_order_of_a_replica_set() {
-        let set = Wanted {
+        let set = ValidPodSet {
             name: "web".into(),
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         let now = 10_000;
         let best = SetPod {
@@ -166,7 +166,7 @@ mod tests {
         };
         let (serving, restarting) = (ready("web-1", "c0"), ready("web-0", "c1"));
         let mut pods = [&serving, &restarting];
-        sort(&mut pods, &Wanted::default(), 0);
+        sort(&mut pods, &ValidPodSet::default(), 0);
         assert_eq!(pods[0], &restarting);
     }
 
@@ -196,16 +196,16 @@ mod tests {
             ..in_doubt.clone()
         };
         let mut pods = [&ready, &in_doubt, &not_ready];
-        sort(&mut pods, &Wanted::default(), 0);
+        sort(&mut pods, &ValidPodSet::default(), 0);
         assert_eq!(pods, [&not_ready, &in_doubt, &ready]);
     }
 
     #[test]
     fn outdated_pods_go_first_if_all_are_available() {
-        let set = Wanted {
+        let set = ValidPodSet {
             name: "web".into(),
             template: "new".into(),
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         let pod = |name: &str, template: &str, ready_since: Option<i64>| SetPod {
             name: name.into(),
@@ -245,9 +245,9 @@ mod tests {
 
     #[test]
     fn pod_on_a_crowded_node_is_deleted_first() {
-        let set = Wanted {
+        let set = ValidPodSet {
             name: "web".into(),
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         let on = |name: &str, node: &str| SetPod {
             name: name.into(),

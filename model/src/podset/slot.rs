@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SetPod, Wanted};
+use super::{SetPod, ValidPodSet};
 use crate::Failure;
 
 /// The pod that has the name of a slot, and is not an active pod of the set.
@@ -25,7 +25,7 @@ pub enum NameHolder {
 impl NameHolder {
     /// Classifies a pod that has the name of a slot and is not an active pod of the set.
     #[must_use]
-    pub fn by(pod: &SetPod, set: &Wanted) -> Self {
+    pub fn by(pod: &SetPod, set: &ValidPodSet) -> Self {
         let same_name = format!("PodSet {}", set.name);
         let controller = pod.controller.as_ref();
         if pod.released_from.as_deref() == Some(&*set.uid) {
@@ -52,8 +52,14 @@ pub struct Slots {
 }
 
 /// Chooses a slot for each missing pod. `pods` are the watched pods; `taken` are other names that creates have found taken.
-/// The slot of a pod whose deletion is overdue is not used: its node may never come back.
-pub fn choose(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, NameHolder>, missing: usize, now: i64) -> Slots {
+/// The slot of a pod whose deletion is overdue is not used: its node may be lost forever.
+pub fn choose(
+    set: &ValidPodSet,
+    pods: &[SetPod],
+    taken: &BTreeMap<u16, NameHolder>,
+    missing: usize,
+    now: i64,
+) -> Slots {
     let known: BTreeMap<u16, &SetPod> = pods
         .iter()
         .filter_map(|pod| Some((set.slot_of(&pod.name)?, pod)))

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 
 use super::step::{Active, next_change_at};
 use super::summary::{ProgressCounts, Summary, number};
-use super::{StepInput, Wanted};
+use super::{StepInput, ValidPodSet};
 use crate::conditions::Conditions;
 use crate::diagnose::{Diagnosis, Subject, describe_pods, detail, diagnose_failure, diagnose_pod, diagnosis};
 use crate::pod::{EventQuery, PodState};
@@ -64,7 +64,7 @@ impl From<Failure> for PodError {
 #[must_use]
 pub fn status(
     set: &PodSet,
-    wanted: Option<&Wanted>,
+    valid: Option<&ValidPodSet>,
     input: StatusInput<'_>,
     errors: &[PodError],
     now: Timestamp,
@@ -79,7 +79,7 @@ pub fn status(
         now: input.step.now,
         needs_address: false,
     };
-    let summary = wanted.map(|wanted| Summary::of(wanted, input));
+    let summary = valid.map(|valid| Summary::of(valid, input));
     let is_late = summary.as_ref().is_some_and(|summary| summary.is_late(set));
     let mut found = diagnose(subject, summary.as_ref(), errors, is_late);
     let overdue = summary.as_ref().and_then(|summary| diagnose_overdue(subject, summary));
@@ -112,17 +112,17 @@ pub fn status(
 
 /// Returns the numbers that change when a pod set makes progress.
 #[must_use]
-pub fn progress_counts(set: &PodSet, wanted: &Wanted, input: StatusInput<'_>) -> ProgressCounts {
-    Summary::of(wanted, input).progress_counts(set)
+pub fn progress_counts(set: &PodSet, valid: &ValidPodSet, input: StatusInput<'_>) -> ProgressCounts {
+    Summary::of(valid, input).progress_counts(set)
 }
 
 /// Returns the conflicts with third-party pods that have the name of a slot. Only a later reconcile can resolve them.
 #[must_use]
-pub fn conflicts(wanted: &Wanted, input: StepInput<'_>) -> Vec<Failure> {
-    if wanted.deleting {
+pub fn conflicts(valid: &ValidPodSet, input: StepInput<'_>) -> Vec<Failure> {
+    if valid.deleting {
         return Vec::new();
     }
-    Active::of(wanted, input).slots().conflicts
+    Active::of(valid, input).slots().conflicts
 }
 
 /// Returns why a pod ended, for an Event about its deletion.
@@ -138,23 +138,23 @@ pub fn describe_end(set: &PodSet, pod: &str, state: Option<&PodState>) -> String
 
 /// Returns after how long [`super::next_step`] or [`status()`] changes although no object does. `None` if they do not change.
 #[must_use]
-pub fn changes_in(wanted: &Wanted, input: StatusInput<'_>) -> Option<Duration> {
+pub fn changes_in(valid: &ValidPodSet, input: StatusInput<'_>) -> Option<Duration> {
     let now = input.step.now;
     let states = input.states.iter().filter_map(|state| state.changes_at(now));
-    let deadline = Summary::of(wanted, input).deadline().filter(|at| *at > now);
-    let at = states.chain(next_change_at(wanted, input.step)).chain(deadline).min()?;
+    let deadline = Summary::of(valid, input).deadline().filter(|at| *at > now);
+    let at = states.chain(next_change_at(valid, input.step)).chain(deadline).min()?;
     Some(Duration::from_secs(at.abs_diff(now)))
 }
 
 /// Returns which Events would explain why a pod does not start or is not healthy, for [`PodState::event`]. `None` if the
 /// status does not need them.
 #[must_use]
-pub fn event_query(status: &PodSetStatus, wanted: Option<&Wanted>, input: StatusInput<'_>) -> Option<EventQuery> {
+pub fn event_query(status: &PodSetStatus, valid: Option<&ValidPodSet>, input: StatusInput<'_>) -> Option<EventQuery> {
     let is_ready = |c: &Condition| c.type_ == condition::READY && c.status == "True";
     if status.conditions.iter().any(is_ready) {
         return None;
     }
-    let (summary, now) = (Summary::of(wanted?, input), input.step.now);
+    let (summary, now) = (Summary::of(valid?, input), input.step.now);
     match (summary.problem(now), &status.cause) {
         (Some((pod, problem)), Some(cause)) if cause.reason == problem.reason.as_str() => pod.event_query_at(now),
         (None, None) => summary.states().find_map(|(_, state)| state.event_query_at(now)),
@@ -230,10 +230,10 @@ fn diagnose(subject: Subject<'_>, summary: Option<&Summary<'_>>, errors: &[PodEr
     if let Some((_, problem)) = summary.problem(subject.now) {
         return diagnose_pod(subject, &problem);
     }
-    let wanted = summary.wanted.replicas;
-    if summary.wanted.paused && summary.updated() < summary.active.pods.len() {
+    let replicas = summary.valid.replicas;
+    if summary.valid.paused && summary.updated() < summary.active.pods.len() {
         let message = format!(
-            "the update is paused: {} of {wanted} pods run the new spec",
+            "the update is paused: {} of {replicas} pods run the new spec",
             summary.updated()
         );
         return diagnosis(Reason::Paused, &message, Some(subject.command("resume")));
@@ -254,10 +254,10 @@ fn diagnose(subject: Subject<'_>, summary: Option<&Summary<'_>>, errors: &[PodEr
     if !summary.is_settled() {
         return diagnosis(Reason::Progressing, &summary.describe(&slots), None);
     }
-    match wanted {
+    match replicas {
         0 => diagnosis(Reason::ScaledToZero, "scaled to zero", None),
         1 => diagnosis(Reason::Available, "1 pod is ready", None),
-        wanted => diagnosis(Reason::Available, &format!("{wanted} pods are ready"), None),
+        replicas => diagnosis(Reason::Available, &format!("{replicas} pods are ready"), None),
     }
 }
 

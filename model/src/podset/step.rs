@@ -4,7 +4,7 @@ mod active;
 
 use std::collections::BTreeMap;
 
-use super::{ImageChange, NameHolder, SetPod, Wanted, ended};
+use super::{ImageChange, NameHolder, SetPod, ValidPodSet, ended};
 pub(super) use active::Active;
 
 /// The input of [`next_step`].
@@ -121,19 +121,19 @@ pub struct Update {
 
 /// Returns the next step. It is a pure function; repeated until [`Step::Settled`], it ends after finitely many steps.
 #[must_use]
-pub fn next_step(set: &Wanted, input: StepInput<'_>) -> Step {
+pub fn next_step(set: &ValidPodSet, input: StepInput<'_>) -> Step {
     first_step(set, input, &Stage::ALL)
 }
 
 /// Returns a step that is possible although another one has failed. Only later stages are considered. For example, existing
 /// pods get a corrected image although a quota prevents the creation of others.
 #[must_use]
-pub fn next_step_despite(set: &Wanted, input: StepInput<'_>, failed: &Step) -> Step {
+pub fn next_step_despite(set: &ValidPodSet, input: StepInput<'_>, failed: &Step) -> Step {
     let later = Stage::ALL.iter().position(|stage| Some(*stage) == Stage::of(failed));
     first_step(set, input, later.map_or(&[], |at| &Stage::ALL[at + 1..]))
 }
 
-fn first_step(set: &Wanted, input: StepInput<'_>, stages: &[Stage]) -> Step {
+fn first_step(set: &ValidPodSet, input: StepInput<'_>, stages: &[Stage]) -> Step {
     if set.deleting {
         return Step::Settled;
     }
@@ -194,7 +194,7 @@ impl Stage {
 /// Returns the next time at which [`next_step`] or the number of available pods may change although no pod does, in seconds
 /// since 1970.
 #[must_use]
-pub fn next_change_at(set: &Wanted, input: StepInput<'_>) -> Option<i64> {
+pub fn next_change_at(set: &ValidPodSet, input: StepInput<'_>) -> Option<i64> {
     let ours = || input.pods.iter().filter(|pod| pod.belongs_to(set) && !pod.deleting);
     let available = ours()
         .filter(|pod| pod.is_active())
@@ -212,7 +212,7 @@ pub fn next_change_at(set: &Wanted, input: StepInput<'_>) -> Option<i64> {
 }
 
 /// Releases pods that are controlled by the set and have lost its label.
-fn lost(set: &Wanted, input: StepInput<'_>) -> Option<Step> {
+fn lost(set: &ValidPodSet, input: StepInput<'_>) -> Option<Step> {
     let pods = refs(input, |pod| {
         pod.is_controlled_by(set) && !pod.is_selected_by(set) && !pod.deleting
     });
@@ -221,7 +221,7 @@ fn lost(set: &Wanted, input: StepInput<'_>) -> Option<Step> {
 
 /// Adopts pods that have the label of the set and no controller. Finished pods are adopted only if a set has created them:
 /// they have the name of a slot, and are deleted after the adoption.
-fn found(set: &Wanted, input: StepInput<'_>) -> Option<Step> {
+fn found(set: &ValidPodSet, input: StepInput<'_>) -> Option<Step> {
     let pods = refs(input, |pod| {
         let is_of_a_set = pod.template.is_some() && !pod.deleting;
         pod.controller.is_none() && pod.is_selected_by(set) && (pod.is_active() || is_of_a_set)
@@ -235,7 +235,7 @@ fn refs(input: StepInput<'_>, is: impl Fn(&SetPod) -> bool) -> Vec<PodRef> {
 }
 
 /// Deletes pods that have succeeded or failed.
-fn finished(set: &Wanted, input: StepInput<'_>) -> Option<Step> {
+fn finished(set: &ValidPodSet, input: StepInput<'_>) -> Option<Step> {
     let min_life = ended::min_life(input.early_ends);
     let ended = input.pods.iter().filter(|pod| {
         let old = pod.created + min_life <= input.now;
@@ -254,7 +254,7 @@ impl PodRef {
 }
 
 impl Update {
-    fn of(pod: &SetPod, set: &Wanted, now: i64) -> Self {
+    fn of(pod: &SetPod, set: &ValidPodSet, now: i64) -> Self {
         Self {
             pod: PodRef::of(pod),
             version: pod.version.clone(),

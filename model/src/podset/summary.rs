@@ -7,7 +7,7 @@ use crd::PodSet;
 use super::slot::Slots;
 use super::step::Active;
 use super::visits::visit;
-use super::{SetPod, StatusInput, Wanted};
+use super::{SetPod, StatusInput, ValidPodSet};
 use crate::pod::{PodProblem, PodState};
 use crate::reason::Reason;
 
@@ -27,17 +27,17 @@ const MAX_POD_NAMES: usize = 100;
 
 /// The pods of a PodSet in numbers and names.
 pub(super) struct Summary<'a> {
-    pub wanted: &'a Wanted,
+    pub valid: &'a ValidPodSet,
     input: StatusInput<'a>,
     pub active: Active<'a>,
 }
 
 impl<'a> Summary<'a> {
-    pub fn of(wanted: &'a Wanted, input: StatusInput<'a>) -> Self {
+    pub fn of(valid: &'a ValidPodSet, input: StatusInput<'a>) -> Self {
         Self {
-            wanted,
+            valid,
             input,
-            active: Active::of(wanted, input.step),
+            active: Active::of(valid, input.step),
         }
     }
 
@@ -50,15 +50,15 @@ impl<'a> Summary<'a> {
     }
 
     pub fn available(&self) -> usize {
-        self.count(|pod| pod.is_available(self.wanted, self.input.step.now))
+        self.count(|pod| pod.is_available(self.valid, self.input.step.now))
     }
 
     pub fn updated(&self) -> usize {
-        self.count(|pod| pod.is_updated(self.wanted) && !pod.is_updating(self.input.step.now))
+        self.count(|pod| pod.is_updated(self.valid) && !pod.is_updating(self.input.step.now))
     }
 
     pub fn terminating(&self) -> usize {
-        let ours = self.input.step.pods.iter().filter(|pod| pod.belongs_to(self.wanted));
+        let ours = self.input.step.pods.iter().filter(|pod| pod.belongs_to(self.valid));
         ours.filter(|pod| pod.deleting).count()
     }
 
@@ -69,7 +69,7 @@ impl<'a> Summary<'a> {
 
     /// Whether the number of pods is right, and all of them are available and updated.
     pub fn is_complete(&self) -> bool {
-        let all = |count: usize| count == self.wanted.replicas;
+        let all = |count: usize| count == self.valid.replicas;
         all(self.active.pods.len()) && all(self.available()) && all(self.updated())
     }
 
@@ -83,7 +83,7 @@ impl<'a> Summary<'a> {
 
     /// Returns the deadline for progress, in seconds since 1970.
     pub fn deadline(&self) -> Option<i64> {
-        let waits = !self.is_settled() && !self.wanted.deleting && !self.wanted.paused;
+        let waits = !self.is_settled() && !self.valid.deleting && !self.valid.paused;
         waits.then(|| self.input.progressed_at.saturating_add(PROGRESS_DEADLINE))
     }
 
@@ -110,7 +110,7 @@ impl<'a> Summary<'a> {
     pub fn names(&self) -> Vec<String> {
         let mut pods: Vec<&SetPod> = self.active.pods.clone();
         // In numerical order: web-2 before web-10.
-        pods.sort_by_key(|pod| (self.wanted.slot_of(&pod.name).unwrap_or(u16::MAX), &pod.name));
+        pods.sort_by_key(|pod| (self.valid.slot_of(&pod.name).unwrap_or(u16::MAX), &pod.name));
         pods.into_iter()
             .take(MAX_POD_NAMES)
             .map(|pod| pod.name.clone())
@@ -127,20 +127,20 @@ impl<'a> Summary<'a> {
 
     /// Returns the states of its pods, each with whether the pod runs the current template.
     pub fn states(&self) -> impl Iterator<Item = (bool, &'a PodState)> {
-        let Self { wanted, input, .. } = *self;
+        let Self { valid, input, .. } = *self;
         let pods = input.step.pods.iter();
-        let ours = pods.filter(move |pod| pod.belongs_to(wanted) && !pod.deleting);
+        let ours = pods.filter(move |pod| pod.belongs_to(valid) && !pod.deleting);
         let states = input.states.iter().inspect(|_| visit());
         let states: HashMap<&str, &PodState> = states.map(|state| (&*state.name, state)).collect();
         ours.filter_map(move |pod| {
             let state = *states.get(&*pod.name)?;
-            Some((pod.is_updated(wanted), state))
+            Some((pod.is_updated(valid), state))
         })
     }
 
     /// Describes the progress in one sentence.
     pub fn describe(&self, slots: &Slots) -> String {
-        let wanted = self.wanted.replicas;
+        let replicas = self.valid.replicas;
         if let Some((chosen, successor)) = self.active.replacement() {
             return match successor {
                 Some(successor) => format!("replacing {}: {} is starting", chosen.name, successor.name),
@@ -148,18 +148,18 @@ impl<'a> Summary<'a> {
             };
         }
         if self.updated() < self.active.pods.len() {
-            let in_place = |pod: &SetPod| pod.can_be_updated(self.wanted) || pod.is_updated(self.wanted);
+            let in_place = |pod: &SetPod| pod.can_be_updated(self.valid) || pod.is_updated(self.valid);
             let (how, what) = if self.active.pods.iter().all(|pod| in_place(pod)) {
                 ("updating in place", "image")
             } else {
                 ("replacing the pods", "template")
             };
-            return format!("{how}: {} of {wanted} pods run the new {what}", self.updated());
+            return format!("{how}: {} of {replicas} pods run the new {what}", self.updated());
         }
-        let ready = format!("{} of {wanted} pods are ready", self.ready().min(wanted));
+        let ready = format!("{} of {replicas} pods are ready", self.ready().min(replicas));
         match slots.terminating.first() {
             Some(name) => format!("{ready}; {name} must end before its successor can have its name"),
-            None if self.ready() >= wanted => format!("{ready}, {} for long enough", self.available().min(wanted)),
+            None if self.ready() >= replicas => format!("{ready}, {} for long enough", self.available().min(replicas)),
             None => ready,
         }
     }

@@ -39,7 +39,7 @@ pub enum Action {
     Crashed(Name),
     /// A pod is deleted, and its deletion does not finish.
     Strand(Name),
-    /// The node of a stuck pod comes back, or its finalizer is removed.
+    /// The node of a stuck pod is restored, or its finalizer is removed.
     Return(Name),
     /// The deletion of a pod finishes.
     Finalize(Name),

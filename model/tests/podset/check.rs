@@ -80,7 +80,7 @@ impl Checked {
         let (spec, now) = (world.spec(rules), world.now(rules));
         world.server.active(spec).all(|pod| {
             let pod_of_set = pod.as_set_pod();
-            let counts = pod.change.is_some() && pod_of_set.is_available(&spec.wanted, now);
+            let counts = pod.change.is_some() && pod_of_set.is_available(&spec.valid, now);
             !counts || pod.runs_its_image()
         })
     }

@@ -1,6 +1,6 @@
 //! Seeded bugs, to show that the checker finds them.
 
-use model::podset::{Creation, Deletion, DeletionReason, SetPod, Step, Wanted};
+use model::podset::{Creation, Deletion, DeletionReason, SetPod, Step, ValidPodSet};
 
 use crate::pods::{SET, Uid};
 
@@ -26,7 +26,7 @@ pub enum Flaw {
 }
 
 /// Changes the input of the decision.
-pub fn change_input(flaws: &[Flaw], set: &Wanted, pods: &mut [SetPod]) {
+pub fn change_input(flaws: &[Flaw], set: &ValidPodSet, pods: &mut [SetPod]) {
     if flaws.contains(&Flaw::OwnerByName) {
         let name = format!("PodSet {SET}");
         let owners = pods.iter_mut().filter_map(|pod| pod.controller.as_mut());

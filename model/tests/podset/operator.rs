@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use model::podset::{NameHolder, PodRef, Step, StepInput, Wanted, next_step};
+use model::podset::{NameHolder, PodRef, Step, StepInput, ValidPodSet, next_step};
 
 use crate::flaw::{self, Flaw};
 use crate::pods::{Change, Controller, Name, Pod, Uid};
@@ -99,8 +99,8 @@ impl Operator {
         }
         let view = self.view();
         let mut pods: Vec<_> = view.iter().map(Pod::as_set_pod).collect();
-        let wanted = self.wanted(spec, &view, flaws);
-        flaw::change_input(flaws, &wanted, &mut pods);
+        let valid = self.valid(spec, &view, flaws);
+        flaw::change_input(flaws, &valid, &mut pods);
         let input = StepInput {
             pods: &pods,
             taken: &self.taken,
@@ -108,21 +108,21 @@ impl Operator {
             early_ends: 0,
             now,
         };
-        flaw::change_step(flaws, &pods, next_step(&wanted, input))
+        flaw::change_step(flaws, &pods, next_step(&valid, input))
     }
 
     /// Returns the spec with the UIDs of the pods to replace.
-    fn wanted<'a>(&self, spec: &'a Spec, view: &[Pod], flaws: &[Flaw]) -> Cow<'a, Wanted> {
+    fn valid<'a>(&self, spec: &'a Spec, view: &[Pod], flaws: &[Flaw]) -> Cow<'a, ValidPodSet> {
         if spec.replace.is_empty() {
-            return Cow::Borrowed(&spec.wanted);
+            return Cow::Borrowed(&spec.valid);
         }
         let is_named = |pod: &Pod| spec.replace.iter().any(|slot| pod.name == Name::Slot(*slot));
         let by_name = flaws.contains(&Flaw::ChosenByName);
         let is_chosen = |pod: &&Pod| pod.is_chosen(self.spec) || by_name && is_named(pod);
         let chosen = view.iter().filter(is_chosen);
-        Cow::Owned(Wanted {
+        Cow::Owned(ValidPodSet {
             replace: chosen.map(|pod| pod.uid.to_string()).collect(),
-            ..spec.wanted.clone()
+            ..spec.valid.clone()
         })
     }
 
@@ -183,7 +183,7 @@ impl Operator {
 
     /// Processes the response to a request. `ahead` is the number of changes after which the watch shows the result.
     pub fn handle_response(&mut self, flight: Flight, spec: &Spec, response: Response, ahead: u8, flaws: &[Flaw]) {
-        let fastest = u8::try_from(spec.wanted.replicas.max(1)).unwrap_or(u8::MAX);
+        let fastest = u8::try_from(spec.valid.replicas.max(1)).unwrap_or(u8::MAX);
         match response {
             Response::Done(pod) => {
                 if matches!(flight.request, Request::Create { .. }) {
@@ -198,7 +198,7 @@ impl Operator {
             Response::Taken(pod) => {
                 if let Name::Slot(slot) = pod.name {
                     self.taken
-                        .insert(slot.into(), NameHolder::by(&pod.as_set_pod(), &spec.wanted));
+                        .insert(slot.into(), NameHolder::by(&pod.as_set_pod(), &spec.valid));
                 }
             }
             Response::Changed(pod) => self.store(pod, ahead),
@@ -230,7 +230,7 @@ impl Operator {
             let slot = u8::try_from(*slot).unwrap_or(u8::MAX);
             server
                 .pod(Name::Slot(slot))
-                .is_some_and(|pod| pod.is_watched() || NameHolder::by(&pod.as_set_pod(), &spec.wanted) == *taken)
+                .is_some_and(|pod| pod.is_watched() || NameHolder::by(&pod.as_set_pod(), &spec.valid) == *taken)
         })
     }
 }

@@ -237,7 +237,7 @@ impl Pod {
     /// Whether it serves, and keeps serving without another change. Unlike the decision, it uses facts that kubelets do not
     /// report.
     pub fn serves(&self, spec: &Spec, now: i64) -> bool {
-        let shortest = spec.wanted.min_ready.max(SHORTEST_RUN);
+        let shortest = spec.valid.min_ready.max(SHORTEST_RUN);
         let since = self.ready_since.max(self.started).map_or(i64::MIN, i64::from);
         let steady = now >= since.saturating_add(shortest);
         self.is_active() && self.ready_since.is_some() && self.runs_its_image() && self.runs != CRASHING && steady

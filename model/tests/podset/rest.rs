@@ -60,7 +60,7 @@ pub fn is_at_rest(world: &World, rules: &Rules) -> bool {
 /// # Errors
 /// Returns what is not.
 pub fn is_as_desired(server: &Server, spec: &Spec) -> Result<(), String> {
-    if spec.wanted.deleting {
+    if spec.valid.deleting {
         return Ok(());
     }
     let ours = Controller::Set(spec.set);
@@ -83,7 +83,7 @@ pub fn is_as_desired(server: &Server, spec: &Spec) -> Result<(), String> {
         return Ok(());
     }
     let active: Vec<&Pod> = server.active(spec).collect();
-    let replicas = spec.wanted.replicas;
+    let replicas = spec.valid.replicas;
     // A pod that can't be created counts as unavailable, which may stop a rollout.
     let is_stuck = active.len() < replicas;
     // Pods with an image that does not work keep it.
@@ -94,7 +94,7 @@ pub fn is_as_desired(server: &Server, spec: &Spec) -> Result<(), String> {
         let runs = pod.runs_its_image() && pod.image == spec.template.image;
         check(!pod.by_operator || runs || !is_updated, "a pod runs another image")?;
         check(
-            is_broken || pod.as_set_pod().is_available(&spec.wanted, i64::MAX),
+            is_broken || pod.as_set_pod().is_available(&spec.valid, i64::MAX),
             "a pod never becomes available",
         )?;
     }

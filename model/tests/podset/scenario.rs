@@ -27,7 +27,7 @@ impl Scenario {
             is_timed: self.rules.clock == Clock::Runs,
             ..Server::default()
         };
-        let count = if self.is_up { first.wanted.replicas } else { 0 };
+        let count = if self.is_up { first.valid.replicas } else { 0 };
         for name in (0..u8::MAX).map(Name::Slot).take(count) {
             let uid = server.fresh_uid();
             server.insert(Pod::created(name, uid, first.set, first.template, 0));

@@ -133,7 +133,7 @@ scenarios! {
     image_that_exits_and_back: Scenario::of(vec![pods(2), pods(2).image(CRASHING), pods(2)]).calm().timed();
     shape_that_exits: Scenario::of(vec![pods(2), pods(2).image(CRASHING).shape(1)]).calm().timed();
     lost_node: Scenario::of(vec![pods(2)]).with(Budget { strandings: 1, ..NONE });
-    lost_node_comes_back: Scenario::of(vec![pods(2)]).operators(2)
+    lost_node_is_restored: Scenario::of(vec![pods(2)]).operators(2)
         .with(Budget { strandings: 1, returns: 1, ..NONE });
     lost_nodes: Scenario::of(vec![pods(2), pods(1)]).with(Budget { strandings: 2, returns: 1, deletions: 1, ..NONE });
     lost_node_and_update: Scenario::of(vec![pods(2), pods(2).shape(1)]).calm()

@@ -30,8 +30,8 @@ fn spec() -> impl Strategy<Value = Spec> {
         .prop_map(|(replicas, max_unavailable, min_ready, replace, template)| {
             let mut spec = Spec::for_pods(replicas).replace(&replace);
             spec.template = template;
-            spec.wanted.max_unavailable = max_unavailable;
-            spec.wanted.min_ready = min_ready;
+            spec.valid.max_unavailable = max_unavailable;
+            spec.valid.min_ready = min_ready;
             spec.completed()
         })
 }

@@ -1,6 +1,6 @@
 //! The versions of the spec of the simulated set.
 
-use model::podset::Wanted;
+use model::podset::ValidPodSet;
 
 use crate::pods::{SET, Template, image_name, set_uid};
 
@@ -16,7 +16,7 @@ pub struct Spec {
     /// The slots of pods to replace. Their UIDs are determined when the spec is written.
     pub replace: Vec<u8>,
     /// The input of the decision, without the UIDs of pods to replace.
-    pub wanted: Wanted,
+    pub valid: ValidPodSet,
 }
 
 impl Spec {
@@ -27,11 +27,11 @@ impl Spec {
             deleted: false,
             template: Template { image: 0, shape: 0 },
             replace: Vec::new(),
-            wanted: Wanted {
+            valid: ValidPodSet {
                 name: SET.into(),
                 replicas,
                 max_unavailable: 1,
-                ..Wanted::default()
+                ..ValidPodSet::default()
             },
         }
         .completed()
@@ -69,20 +69,20 @@ impl Spec {
 
     /// Whether the set exists and is not being deleted.
     pub fn exists(&self) -> bool {
-        !self.deleted && !self.wanted.deleting
+        !self.deleted && !self.valid.deleting
     }
 
     /// Returns the maximum number of pods.
     pub fn max_pods(&self) -> usize {
-        self.wanted.replicas + usize::from(!self.replace.is_empty())
+        self.valid.replicas + usize::from(!self.replace.is_empty())
     }
 
     /// Sets the fields of the input of the decision that follow from the others.
     pub fn completed(mut self) -> Self {
-        self.wanted.uid = set_uid(self.set);
-        self.wanted.image = image_name(self.template.image);
-        self.wanted.template = self.template.hash();
-        self.wanted.shape = self.template.shape_hash();
+        self.valid.uid = set_uid(self.set);
+        self.valid.image = image_name(self.template.image);
+        self.valid.template = self.template.hash();
+        self.valid.shape = self.template.shape_hash();
         self
     }
 }

@@ -1,6 +1,6 @@
 //! The simulated state: the API server and one or two operators, and the effects of actions.
 
-use model::podset::{DeletionReason, Step, StepInput, Wanted, next_change_at};
+use model::podset::{DeletionReason, Step, StepInput, ValidPodSet, next_change_at};
 
 use crate::actions::{Action, News};
 use crate::operator::{Flight, Operator};
@@ -263,7 +263,7 @@ impl World {
             early_ends: 0,
             now: self.now(rules),
         };
-        let wake = next_change_at(&rules.specs[usize::from(operator.spec)].wanted, input);
+        let wake = next_change_at(&rules.specs[usize::from(operator.spec)].valid, input);
         wake.filter(|_| self.step_of(rules, at) == Step::Settled)
     }
 
@@ -304,11 +304,11 @@ impl World {
 
 /// Returns how many pods a write must leave available.
 fn least(flight: Flight, spec: &Spec, server: &Server, now: i64) -> usize {
-    let Wanted {
+    let ValidPodSet {
         replicas,
         max_unavailable,
         ..
-    } = &spec.wanted;
+    } = &spec.valid;
     let is_chosen = |uid: Uid| {
         let pod = server.pods.iter().find(|pod| pod.uid == uid);
         pod.is_some_and(|pod| pod.is_chosen(flight.spec))

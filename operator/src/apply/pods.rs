@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
-use model::podset::{self, Creation, Deletion, NameHolder, PodError, PodRef, SetPod, Step, Update, Verb, Wanted};
+use model::podset::{self, Creation, Deletion, NameHolder, PodError, PodRef, SetPod, Step, Update, ValidPodSet, Verb};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -51,7 +51,7 @@ pub struct Applier<'a> {
     /// The PodSet.
     pub set: &'a PodSet,
     /// Its valid spec.
-    pub wanted: &'a Wanted,
+    pub valid: &'a ValidPodSet,
 }
 
 /// The outcome of a step.
@@ -59,7 +59,7 @@ pub struct Applier<'a> {
 pub struct Outcome {
     /// What failed.
     pub errors: Vec<PodError>,
-    /// Names that were found taken.
+    /// The names that creates have found taken.
     pub taken: BTreeMap<u16, NameHolder>,
     /// The deleted pods.
     pub removed: Vec<Deletion>,
@@ -136,7 +136,7 @@ impl Applier<'_> {
     async fn read_lost(&self, pod: &PodRef) -> Result<(), PodError> {
         match self.get(&pod.name).await {
             Ok(live) => {
-                if SetPod::read(&live).is_controlled_by(self.wanted) {
+                if SetPod::read(&live).is_controlled_by(self.valid) {
                     self.store(&live);
                 }
                 Ok(())
@@ -147,8 +147,8 @@ impl Applier<'_> {
     }
 
     async fn create(&self, creation: &Creation) -> Written {
-        let name = self.wanted.pod_name(creation.slot);
-        let object = podset::pod(self.set, self.wanted, creation);
+        let name = self.valid.pod_name(creation.slot);
+        let object = podset::pod(self.set, self.valid, creation);
         let params = PostParams {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
@@ -172,16 +172,16 @@ impl Applier<'_> {
     /// Reads the pod whose name was expected to be free. If it is ours (the answer to its creation was lost, or another operator was
     /// faster) or may be adopted, it is stored. Otherwise it stays as it is.
     async fn read_name_owner(&self, slot: u16) -> Written {
-        let name = self.wanted.pod_name(slot);
+        let name = self.valid.pod_name(slot);
         match self.get(&name).await {
             Ok(live) => {
                 let pod = SetPod::read(&live);
-                let may_be_ours = pod.controller.is_none() && pod.is_selected_by(self.wanted);
-                let is_ours = pod.is_controlled_by(self.wanted) || may_be_ours;
+                let may_be_ours = pod.controller.is_none() && pod.is_selected_by(self.valid);
+                let is_ours = pod.is_controlled_by(self.valid) || may_be_ours;
                 if is_ours && self.store(&live) {
                     return Ok(Answer::Mistaken);
                 }
-                Ok(Answer::Taken(slot, NameHolder::by(&pod, self.wanted)))
+                Ok(Answer::Taken(slot, NameHolder::by(&pod, self.valid)))
             }
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Answer::Mistaken),
             Err(error) => Err(pod_error(Verb::Create, error, "get", &name)),
@@ -226,9 +226,9 @@ impl Applier<'_> {
 
     async fn release(&self, pod: &PodRef) -> Written {
         info!(pod = pod.name, "releasing: it has lost the label");
-        let answer = self.patch(pod, podset::release_patch(self.wanted, pod)).await?;
+        let answer = self.patch(pod, podset::release_patch(self.valid, pod)).await?;
         // It keeps its name.
-        Ok(match (answer, self.wanted.slot_of(&pod.name)) {
+        Ok(match (answer, self.valid.slot_of(&pod.name)) {
             (Answer::Done, Some(slot)) => Answer::Taken(slot, NameHolder::Released),
             (answer, _) => answer,
         })
@@ -240,7 +240,7 @@ impl Applier<'_> {
         let Some(member) = known.get(&pod.uid) else {
             return Ok(Answer::Mistaken);
         };
-        self.patch(pod, podset::adoption_patch(self.set, self.wanted, &member.pod))
+        self.patch(pod, podset::adoption_patch(self.set, self.valid, &member.pod))
             .await
     }
 
@@ -250,7 +250,7 @@ impl Applier<'_> {
             image = self.set.spec.pod().container.image,
             "changing the image in place"
         );
-        self.patch(&update.pod, podset::update_patch(self.set, self.wanted, update))
+        self.patch(&update.pod, podset::update_patch(self.set, self.valid, update))
             .await
     }
 

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_connection_that_waits_longest_is_replaced() {
+    async fn longest_idle_connection_is_replaced() {
         let connections = connections(3);
         let first = connections.claim(HERE).await;
         advance(Duration::from_secs(1)).await;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_source_with_many_connections_replaces_its_own() {
+    async fn source_with_many_connections_replaces_its_own() {
         let connections = connections(3);
         let api_server = connections.claim([10, 0, 0, 1].into()).await;
         api_server.enter(Phase::Idle);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_addresses_is_one_source() {
+    fn ipv6_network_is_one_source() {
         let of = |text: &str| source(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_is_answered_is_waited_for() {
+    async fn connection_with_a_running_request_is_kept() {
         let connections = connections(1);
         let first = connections.claim(HERE).await;
         first.enter(Phase::Work);

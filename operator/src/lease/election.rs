@@ -20,7 +20,7 @@ pub struct Timings {
     pub retry: Duration,
     /// How long one request for the Lease may take. A leader whose connection is dead has time for two more attempts before `renew` is
     /// over.
-    pub patience: Duration,
+    pub request_timeout: Duration,
 }
 
 impl Timings {
@@ -34,7 +34,7 @@ impl Timings {
             renew: lease * 2 / 3,
             grace: lease * 4 / 15,
             retry: lease * 2 / 15,
-            patience: lease * 7 / 30,
+            request_timeout: lease * 7 / 30,
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
 
     /// However old the times in it are: a clock that is wrong must not make two leaders.
     #[test]
-    fn lease_of_another_is_taken_when_it_has_not_changed_for_its_duration() {
+    fn unchanged_lease_is_acquired_after_its_duration() {
         let mut me = Candidate::new("me".into());
         assert_eq!(me.observe(Some(lease("other", "1")), at(100)), Move::Wait);
         assert_eq!(me.observe(Some(lease("other", "1")), at(114)), Move::Wait);
@@ -146,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn leader_ends_before_another_begins() {
+    fn leader_ends_before_another_leads() {
         let timings = Timings::of(LASTS);
         assert!(timings.renew < timings.lease && timings.retry < timings.renew);
         assert_eq!((timings.renew, timings.grace, timings.retry), (at(10), at(4), at(2)));
-        assert_eq!(timings.patience, Duration::from_millis(3500));
+        assert_eq!(timings.request_timeout, Duration::from_millis(3500));
         assert_eq!(Timings::of(Duration::from_millis(15_999)), timings, "what others read");
     }
 }

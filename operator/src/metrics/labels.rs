@@ -45,6 +45,19 @@ pub struct Resource {
     pub resource: &'static str,
 }
 
+/// A call to a queue service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct QueueCall {
+    pub action: &'static str,
+    pub result: &'static str,
+}
+
+/// What was changed outside of the cluster: the queue, an attribute or a tag.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Drift {
+    pub kind: &'static str,
+}
+
 /// A queue, or a Lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Name {

@@ -1,27 +1,27 @@
-//! How a reconcile ended, as it is counted.
+//! The outcome of a reconcile, which is a label of metrics.
 
 use crate::result::{Error, ReconcileResult};
 
-/// How a reconcile ended.
+/// The outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do.
+    /// It ended without an error. This includes reconciles that are repeated because a cached object was outdated.
     Success,
-    /// It will be tried again.
+    /// It failed and is retried.
     Error,
-    /// It waits for a change of the spec.
+    /// It failed and is not retried until the spec changes.
     Terminal,
-    /// It took too long.
+    /// It was aborted because it took too long.
     Timeout,
     /// It panicked.
     Panic,
 }
 
 impl Outcome {
-    /// All there are.
+    /// All outcomes.
     pub const ALL: [Self; 5] = [Self::Success, Self::Error, Self::Terminal, Self::Timeout, Self::Panic];
 
-    /// Returns the outcome of a reconcile that ended by itself.
+    /// Returns the outcome of a reconcile that neither panicked nor timed out.
     #[must_use]
     pub const fn of(result: ReconcileResult) -> Self {
         match result {
@@ -31,7 +31,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the word for it.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

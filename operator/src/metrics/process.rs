@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_does_not_move_the_fields() {
+    fn spaces_in_a_process_name_do_not_shift_the_fields() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 3 0 12345 1000 200";
         assert_eq!(ticks(stat), Some(300.0));
     }

@@ -39,6 +39,11 @@ impl Default for Metrics {
         let failing = all.family("appdeploy_watch_failing", "1 while a watch fails");
         let cached = all.family("appdeploy_cached_objects", "Cached objects of a kind");
         let objects = all.family("appdeploy_objects", "Objects by the state in their status");
+        let queue_calls = all.family("appdeploy_queue_calls", "Calls to queue services by action and result");
+        let queue_drift = all.family(
+            "appdeploy_queue_drift",
+            "Changes and deletions of queues outside of the cluster that were repaired",
+        );
         let leader = all.family("leader_election_master_status", "1 while this replica leads");
         let certificate = all.family(
             "appdeploy_webhook_certificate_expiration_timestamp_seconds",
@@ -57,6 +62,8 @@ impl Default for Metrics {
             failing,
             cached,
             objects,
+            queue_calls,
+            queue_drift,
             leader,
             certificate,
         }
@@ -122,7 +129,7 @@ impl Register {
         let worked = self.histograms("workqueue_work_duration_seconds", "How long an object is reconciled");
         let retries = self.family(
             "workqueue_retries",
-            "Objects that were put back because something failed",
+            "Objects that were requeued because something failed",
         );
         let unfinished = self.family(
             "workqueue_unfinished_work_seconds",

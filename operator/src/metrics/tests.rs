@@ -36,6 +36,8 @@ fn everything() -> String {
     metrics.request("create", "services", Duration::from_millis(3));
     metrics.failed("appdeploy", "name_conflict");
     metrics.controller("podset").works_at_most(64);
+    metrics.queue_call("CreateQueue", true);
+    metrics.queue_drift("deleted");
     metrics.leads(true);
     metrics.certificate_expires_at(Some(1_800_000_000));
     let queue = controllers[0].controller.queue();
@@ -57,6 +59,8 @@ async fn everything_counted_is_shown() {
         "appdeploy_requests_total{verb=\"create\",resource=\"services\"} 1",
         "appdeploy_request_duration_seconds_count{verb=\"create\"} 1",
         "appdeploy_failures_total{controller=\"appdeploy\",class=\"name_conflict\"} 1",
+        "appdeploy_queue_calls_total{action=\"CreateQueue\",result=\"success\"} 1",
+        "appdeploy_queue_drift_total{kind=\"deleted\"} 1",
         "workqueue_depth{name=\"appdeploy\"} 1",
         "workqueue_adds_total{name=\"appdeploy\"} 1",
         "workqueue_depth{name=\"podset\"} 0",
@@ -83,7 +87,7 @@ async fn missing_certificate_has_no_series() {
 type Shape = (String, BTreeSet<String>);
 
 #[tokio::test]
-async fn the_reference_lists_what_is_shown_and_nothing_else() {
+async fn documented_metrics_are_the_registered_ones() {
     assert_eq!(
         documented(include_str!("../../../docs/metrics.md")),
         shown(&everything())

@@ -37,7 +37,7 @@ struct EarlyEnds {
     last: Instant,
 }
 
-/// What the next step of a PodSet takes into account.
+/// The history of a PodSet that its next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// How many pods may be created in the next step.
@@ -71,7 +71,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Returns what the next step takes into account. What became of pods of other templates does not count.
+    /// Returns the history for the next step. Pods of other templates are ignored.
     pub fn memory(&mut self, template: &str) -> Memory {
         let now = Instant::now();
         self.taken.retain(|_, name| now < name.until + BACKOFF.longest());

@@ -1,4 +1,4 @@
-//! The state of an object in one of five words, from its status: a label of metrics.
+//! Summarizes the status of an object as one of five states, which is a label of metrics.
 
 use crd::status::condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -8,16 +8,16 @@ use super::{Primary, Root};
 /// The state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyState {
-    /// It is as wanted.
+    /// Its condition Ready is true.
     Ready,
-    /// It is changing, and needs no action.
+    /// It is not ready yet, and nothing has failed.
     Progressing,
-    /// It is not as wanted, which may pass.
+    /// It is not ready because of a failure that may pass by itself.
     Failing,
-    /// A user must change something.
+    /// Its condition Stalled is true: it does not become ready until someone changes an object.
     Stalled,
-    /// It has no status yet.
-    Untold,
+    /// The operator has not written its status yet.
+    NoStatus,
 }
 
 impl ReadyState {
@@ -27,14 +27,14 @@ impl ReadyState {
         Self::Progressing,
         Self::Failing,
         Self::Stalled,
-        Self::Untold,
+        Self::NoStatus,
     ];
 
     /// Returns the state of a cached object.
     #[must_use]
     pub fn of<K: Primary>(root: &Root<K>) -> Self {
         match root {
-            Root::Readable(object) => object.status().map_or(Self::Untold, |status| {
+            Root::Readable(object) => object.status().map_or(Self::NoStatus, |status| {
                 summarize(K::conditions(status), K::cause(status).is_some())
             }),
             Root::Unreadable { .. } => Self::Stalled,
@@ -49,14 +49,13 @@ impl ReadyState {
             Self::Progressing => "progressing",
             Self::Failing => "failing",
             Self::Stalled => "stalled",
-            Self::Untold => "untold",
+            Self::NoStatus => "no_status",
         }
     }
 }
 
-/// Returns the state for these conditions, and for whether the status has a cause. The worst state comes first: a stalled object
-/// may still have pods that serve. `Reconciling` is true of objects that progress and of objects that fail in a way that may pass;
-/// the latter have a cause.
+/// Returns the state for the conditions of a status, and for whether it has a cause. `Stalled` comes first: the pods of a stalled
+/// object may still be ready. `Reconciling` is true in both of the last cases; only a failure has a cause.
 fn summarize(conditions: &[Condition], has_cause: bool) -> ReadyState {
     let of = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
     let is = |kind: &str| of(kind).is_some_and(|condition| condition.status == "True");
@@ -69,7 +68,7 @@ fn summarize(conditions: &[Condition], has_cause: bool) -> ReadyState {
     } else if of(condition::READY).is_some() {
         ReadyState::Progressing
     } else {
-        ReadyState::Untold
+        ReadyState::NoStatus
     }
 }
 
@@ -89,7 +88,7 @@ mod tests {
         let ready = |status| condition(condition::READY, status);
         let [reconciling, stalled] = [condition::RECONCILING, condition::STALLED].map(|kind| condition(kind, "True"));
         for (state, conditions, has_cause) in [
-            (ReadyState::Untold, vec![], false),
+            (ReadyState::NoStatus, vec![], false),
             (ReadyState::Ready, vec![ready("True")], false),
             (
                 ReadyState::Progressing,

@@ -1,23 +1,19 @@
-//! The controller of AppDeploys: observe, validate, desired, plan, apply, status.
+//! The controller of AppDeploys: observes, validates, renders, plans and applies the children, and writes the status.
 
+mod children;
 mod informers;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use crd::{AppDeploy, AppDeployStatus};
-use model::desired::render;
-use model::digest::stable_hash;
-use model::plan::{deletions_after, may_write};
 use model::status::{StatusOptions, changes_in, event_query};
-use model::{Action, ChildId, Failure, Invalid, Observed, Plan, Valid, host, plan, status, validate};
+use model::{Failure, Invalid, Observed, Valid, host, status, validate};
 use tracing::warn;
 
-use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
+use super::status_writer::{ReconcileContext, StatusUpdate, StatusWriter};
 use super::stored::ready_states;
-use crate::apply::Outcome;
-use crate::apply::children::{Applier, read_ingress};
+use crate::apply::children::read_ingress;
 use crate::call::Caller;
 use crate::controller::Controller;
 use crate::deps::Deps;
@@ -36,24 +32,24 @@ use crate::stores::Stores;
 pub struct Reconciler {
     /// Sends requests.
     pub caller: Caller,
-    /// What is cached.
+    /// The caches.
     pub stores: Arc<Stores>,
-    /// How strict the status is.
+    /// Options of the status.
     pub options: StatusOptions,
-    /// The suffixes that hosts must have; empty if any host is allowed.
+    /// The allowed suffixes of hosts; empty if any host is allowed.
     pub host_suffixes: Vec<String>,
     /// Writes statuses.
     pub status_writer: StatusWriter<AppDeploy>,
-    /// What is kept of each app.
+    /// The state of each app between reconciles.
     states: Arc<ObjectStates<AppDeployStatus>>,
     queue: Arc<Queue<Key>>,
 }
 
 impl Reconciler {
-    /// Returns a controller that has reconciled nothing yet.
+    /// Creates the controller.
     #[must_use]
     pub fn new(deps: &Deps) -> Self {
-        let queue = Arc::new(deps.metrics.queue(AppDeploy::KIND.singular()));
+        let queue = Arc::new(deps.metrics.queue(AppDeploy::NAMES.singular));
         let states = Arc::new(ObjectStates::default());
         Self {
             caller: deps.caller.clone(),
@@ -78,11 +74,11 @@ impl Reconciler {
 #[async_trait]
 impl Controller for Reconciler {
     fn kind(&self) -> &'static str {
-        AppDeploy::KIND.as_str()
+        AppDeploy::NAMES.kind
     }
 
     fn name(&self) -> &'static str {
-        AppDeploy::KIND.singular()
+        AppDeploy::NAMES.singular
     }
 
     fn queue(&self) -> &Arc<Queue<Key>> {
@@ -105,7 +101,7 @@ impl Controller for Reconciler {
         ready_states::<AppDeploy>(&self.stores)
     }
 
-    /// Writes the children of an app, and its status.
+    /// Applies the children of an app, and writes its status.
     async fn reconcile(&self, key: Key) -> ReconcileResult {
         let verified = self.verify_host(&key).await;
         let Some(context) = self.status_writer.begin(key.clone()) else {
@@ -203,111 +199,6 @@ impl Reconciler {
         observed
     }
 
-    /// Writes what is not as wanted, and returns what failed.
-    ///
-    /// # Errors
-    /// Returns an error if the reconcile must end, because cached objects were outdated.
-    async fn apply_children(
-        &self,
-        context: &ReconcileContext<AppDeploy>,
-        valid: &Valid<'_>,
-    ) -> Result<Vec<Failure>, Error> {
-        let mut wanted = render(self.stores.children.kinds(), valid);
-        let conflict = match self.stores.reserve_host(&context.key) {
-            Ok(others) => {
-                self.wake(others);
-                None
-            }
-            Err(lost) => {
-                let (claim, rival) = *lost;
-                wanted.retain(|kind| !kind.serves_hosts);
-                Some(host::host_conflict(&claim, &rival))
-            }
-        };
-        let observed = self.observe(&context.key);
-        let doubts = self.record_owned(context, valid, &observed);
-        let Plan {
-            actions,
-            mut failures,
-            other_scaler,
-        } = plan(valid, &wanted, &observed);
-        failures.extend(conflict);
-        let mut actions = VecDeque::from(actions);
-        let is_undone = |action: &Action| {
-            let hash = content_hash(action);
-            let is_repeated = self
-                .states
-                .with(&context.key, |state| state.child_writes.is_repeated(action.id(), hash));
-            is_repeated.unwrap_or_default()
-        };
-        if actions.iter().any(is_undone) && !self.status_writer.may_rewrite(context).await {
-            actions.retain(|action| !is_undone(action));
-        }
-        let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
-        if doubts.lost && creates || doubts.unverified && !actions.is_empty() {
-            match self.status_writer.verify_owner(context).await {
-                Ok(OwnerState::Same) => self.states.owner_verified(&context.key),
-                Ok(OwnerState::Changed) => return Err(Error::Stale),
-                Ok(OwnerState::Gone) => return Err(Error::Deleted),
-                Err(failure) => {
-                    failures.push(failure);
-                    actions.clear();
-                }
-            }
-        }
-        let applier = Applier {
-            caller: &self.caller,
-            stores: &self.stores,
-            app: &context.key,
-            uid: &valid.uid,
-        };
-        while let Some(action) = actions.pop_front() {
-            let target = action.kind().routes_to.map(|kind| ChildId::new(kind, &valid.name));
-            let target = target.and_then(|target| self.stores.children.get(&valid.namespace, &target));
-            if !may_write(&action, &valid.uid, target.as_deref()) {
-                continue;
-            }
-            if let Action::Delete { uid, .. } = &action {
-                self.states.expect_deletion(&context.key, uid);
-            }
-            let (id, written) = (action.id().clone(), content_hash(&action));
-            match self.execute(&applier, action).await {
-                Ok(Outcome::Done) => {
-                    self.states
-                        .with(&context.key, |state| state.child_writes.written(id, written));
-                }
-                Ok(Outcome::Stale) => return Err(Error::Stale),
-                Err(failure) => {
-                    // A server that does not answer would not answer the next request, either. A webhook may be called for one kind only.
-                    let lost = matches!(failure, Failure::Unavailable { .. }) && !failure.is_of_a_webhook();
-                    actions.extend(deletions_after(&failure, valid, &observed));
-                    failures.push(failure);
-                    if lost {
-                        break;
-                    }
-                }
-            }
-        }
-        if let Some(rival) = other_scaler {
-            self.warn_of_rival(&context.object, &rival).await;
-        }
-        self.record_owned(context, valid, &self.observe(&context.key));
-        Ok(failures)
-    }
-
-    /// Carries out one write. The host of an Ingress stays reserved until the result is known.
-    async fn execute(&self, applier: &Applier<'_>, action: Action) -> Result<Outcome, Failure> {
-        let gives_host = action.kind().serves_hosts && !matches!(action, Action::Delete { .. });
-        if gives_host {
-            self.stores.begin_ingress_write(applier.app);
-        }
-        let result = applier.execute(action).await;
-        if gives_host && !matches!(result, Err(Failure::Unavailable { .. })) {
-            self.stores.end_ingress_write(applier.app);
-        }
-        result
-    }
-
     /// Records which children exist, and returns why the app must be re-read before they are changed.
     fn record_owned(&self, context: &ReconcileContext<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
         let children = observed.children.iter().map(|(_, child)| child);
@@ -316,22 +207,5 @@ impl Reconciler {
         let has_status = context.object.status.is_some();
         self.states
             .record_owned(&context.key, has_status, Present::new(children))
-    }
-
-    async fn warn_of_rival(&self, app: &AppDeploy, rival: &str) {
-        let name = app.metadata.name.as_deref().unwrap_or_default();
-        let message = format!(
-            "{rival} has scaled Deployment {name}, which was undone: the number of pods is spec.replicas of AppDeploy \
-             {name}. A HorizontalPodAutoscaler works if its scaleTargetRef is AppDeploy {name}"
-        );
-        self.status_writer.warn(app, "ScaledByAnother", &message).await;
-    }
-}
-
-/// Returns a hash of the child that an action writes.
-fn content_hash(action: &Action) -> u64 {
-    match action {
-        Action::Create { object, .. } | Action::Apply { object, .. } => stable_hash(object),
-        Action::Delete { .. } => 0,
     }
 }

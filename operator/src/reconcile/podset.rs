@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::discovery::ApiResource;
 use model::Failure;
-use model::podset::{PodError, Wanted, changes_in, event_query, progress_counts, status};
+use model::podset::{PodError, ValidPodSet, changes_in, event_query, progress_counts, status};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -39,7 +39,7 @@ pub struct Reconciler {
     stores: Arc<Stores>,
     status_writer: StatusWriter<PodSet>,
     slots: Semaphore,
-    /// What is kept of each PodSet.
+    /// The state of each PodSet between reconciles.
     states: Arc<ObjectStates<PodSetStatus>>,
     queue: Arc<Queue<Key>>,
 }
@@ -64,7 +64,7 @@ impl Reconciler {
     /// Returns a controller that has reconciled nothing yet.
     #[must_use]
     pub fn new(deps: &Deps) -> Self {
-        let queue = Arc::new(deps.metrics.queue(PodSet::KIND.singular()));
+        let queue = Arc::new(deps.metrics.queue(PodSet::NAMES.singular));
         let (caller, stores) = (deps.caller.clone(), deps.stores.clone());
         let states = Arc::new(ObjectStates::default());
         let metrics = deps.metrics.clone();
@@ -82,11 +82,11 @@ impl Reconciler {
 #[async_trait]
 impl Controller for Reconciler {
     fn kind(&self) -> &'static str {
-        PodSet::KIND.as_str()
+        PodSet::NAMES.kind
     }
 
     fn name(&self) -> &'static str {
-        PodSet::KIND.singular()
+        PodSet::NAMES.singular
     }
 
     fn queue(&self) -> &Arc<Queue<Key>> {
@@ -133,13 +133,13 @@ impl Controller for Reconciler {
             return Ok(Requeue::Done);
         };
         let began = Began::now();
-        let wanted = match &context.unreadable {
+        let valid = match &context.unreadable {
             Some(why) => Err(why.failure()),
-            None => Wanted::of(&context.object).map_err(Failure::from),
+            None => ValidPodSet::of(&context.object).map_err(Failure::from),
         };
-        let advance = match &wanted {
+        let advance = match &valid {
             Err(failure) => StepResult::Blocked(vec![failure.clone().into()]),
-            Ok(wanted) => self.advance(&context, wanted).await,
+            Ok(valid) => self.advance(&context, valid).await,
         };
         let (errors, stepped) = match advance {
             StepResult::Ended(error) => return Err(error),
@@ -149,7 +149,7 @@ impl Controller for Reconciler {
             StepResult::Settled => (Vec::new(), false),
             StepResult::Blocked(errors) => (errors, false),
         };
-        match self.finish(&context, wanted.as_ref().ok(), &errors, began).await {
+        match self.finish(&context, valid.as_ref().ok(), &errors, began).await {
             Ok(Requeue::Done | Requeue::After(_)) if stepped => Ok(Requeue::Now),
             result => result,
         }
@@ -178,7 +178,7 @@ impl Reconciler {
     async fn finish(
         &self,
         context: &ReconcileContext<PodSet>,
-        wanted: Option<&Wanted>,
+        valid: Option<&ValidPodSet>,
         errors: &[PodError],
         began: Began,
     ) -> ReconcileResult {
@@ -187,21 +187,21 @@ impl Reconciler {
             let mut known = self.stores.set_pods.of(&context.key);
             self.states.add_probe_events(&context.key, known.states.iter_mut());
             let memory = self.progress(&context.key, |progress| {
-                if wanted.is_none() {
+                if valid.is_none() {
                     // An invalid spec has no progress.
                     *progress = Progress::default();
                 }
-                progress.memory(wanted.map_or("", |wanted| &wanted.template))
+                progress.memory(valid.map_or("", |valid| &valid.template))
             });
             let (then, now_seconds) = (began.clock.as_second(), now.as_second());
-            let progressed_at = wanted.map_or(then, |wanted| {
-                let marks = progress_counts(&context.object, wanted, known.knowledge(&memory, now_seconds, then));
+            let progressed_at = valid.map_or(then, |valid| {
+                let marks = progress_counts(&context.object, valid, known.knowledge(&memory, now_seconds, then));
                 self.progress(&context.key, |progress| progress.progressed_at(marks, then))
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
-            // At the time when the reconcile began: no decision has considered what became due since.
+            // At the time when the reconcile began: the decision does not include later changes.
             let before = known.knowledge(&memory, then, progressed_at);
-            let clock = wanted.and_then(|wanted| changes_in(wanted, before));
+            let clock = valid.and_then(|valid| changes_in(valid, before));
             let changes_in = clock
                 .into_iter()
                 .chain(self.progress(&context.key, |progress| progress.tries_again_in(began.instant)))
@@ -213,9 +213,9 @@ impl Reconciler {
                 .outdated("pods", &context.key)
                 .map(PodError::from);
             let errors: Vec<PodError> = errors.iter().cloned().chain(outdated).collect();
-            let status = status(&context.object, wanted, knowledge, &errors, now);
+            let status = status(&context.object, valid, knowledge, &errors, now);
             StatusUpdate {
-                asks: event_query(&status, wanted, knowledge),
+                asks: event_query(&status, valid, knowledge),
                 status,
                 changes_in: changes_in.map(|wait| wait.saturating_sub(began.instant.elapsed())),
             }

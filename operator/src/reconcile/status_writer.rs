@@ -134,7 +134,7 @@ impl<K: Stored> StatusWriter<K> {
     /// Writes the status of an object whose reconcile panicked or timed out.
     pub async fn report(&self, key: &Key, failure: Failure) {
         let Some(context) = self.begin(key.clone()) else { return };
-        self.metrics.failed(K::KIND.singular(), failure.class());
+        self.metrics.failed(K::NAMES.singular, failure.class());
         let status = context.object.unfinished(&failure, Timestamp::now());
         // A failure is logged, and the reconcile is retried in any case.
         let _ = self.write_status(&context, &status, &[failure]).await;
@@ -147,7 +147,7 @@ impl<K: Stored> StatusWriter<K> {
         update: impl FnOnce(Timestamp) -> StatusUpdate<K::Status> + Send,
     ) -> ReconcileResult {
         for failure in failures {
-            self.metrics.failed(K::KIND.singular(), failure.class());
+            self.metrics.failed(K::NAMES.singular, failure.class());
             warn!(%failure, "not as wanted");
         }
         // A short outage of the API server is not reported, unless this reconcile has waited that long already.
@@ -181,7 +181,7 @@ impl<K: Stored> StatusWriter<K> {
     pub async fn verify_owner(&self, context: &ReconcileContext<K>) -> Result<OwnerState, Failure> {
         let key = &context.key;
         let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
-        let answer = self.caller.send("get", K::KIND.plural(), request).await;
+        let answer = self.caller.send("get", K::NAMES.plural, request).await;
         match answer.and_then(|live| about(&key.name, live)) {
             Ok(live) => Ok(if self.store(context, live) {
                 OwnerState::Changed
@@ -189,7 +189,7 @@ impl<K: Stored> StatusWriter<K> {
                 OwnerState::Same
             }),
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(OwnerState::Gone),
-            Err(error) => Err(error.failure("get", K::KIND.as_str(), &key.name)),
+            Err(error) => Err(error.failure("get", K::NAMES.kind, &key.name)),
         }
     }
 
@@ -208,9 +208,24 @@ impl<K: Stored> StatusWriter<K> {
         is_other
     }
 
+    /// Continues a reconcile with the API server's answer to our own change of the object.
+    pub fn continue_with(&self, context: &mut ReconcileContext<K>, written: Reduced<Root<K>>) {
+        let object = match &written.outcome {
+            Outcome::Kept(item) => match &item.value {
+                Root::Readable(object) => Some(object.clone()),
+                Root::Unreadable { .. } => None,
+            },
+            Outcome::Ignored | Outcome::Failed => None,
+        };
+        self.store(context, written);
+        if let Some(object) = object {
+            context.object = object;
+        }
+    }
+
     /// Publishes an Event about an object.
     pub async fn warn(&self, object: &K, reason: &str, message: &str) {
-        let warning = event::warning(K::KIND, object.meta(), reason, message, Timestamp::now());
+        let warning = event::warning(K::NAMES, object.meta(), reason, message, Timestamp::now());
         self.events.publish(warning).await;
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crd::{AppDeploy, PodSet};
+use crd::{AppDeploy, AppQueue, PodSet};
 use kube::discovery::ApiResource;
 
 use crate::informer::{Informer, Need, Source, Wake};
@@ -15,7 +15,7 @@ pub trait Stored: Primary {
     /// Returns the store of its objects.
     fn store(stores: &Stores) -> &Arc<Store<Root<Self>>>;
 
-    /// Updates what is derived from the cached object. Returns the keys of other objects that this concerns.
+    /// Updates the state that is derived from the cached object. Returns the keys of other objects to reconcile.
     fn note(_stores: &Stores, _key: &Key) -> Vec<Key> {
         Vec::new()
     }
@@ -38,11 +38,32 @@ impl Stored for PodSet {
     }
 }
 
+impl Stored for AppQueue {
+    fn store(stores: &Stores) -> &Arc<Store<Root<Self>>> {
+        &stores.queues
+    }
+
+    /// Returns the queues of which this one is the dead letter queue.
+    fn note(stores: &Stores, key: &Key) -> Vec<Key> {
+        let mut sources = Vec::new();
+        stores.queues.cache.for_each(|root| {
+            if let Root::Readable(source) = root
+                && let Some(dead_letter) = &source.spec.sqs.dead_letter
+                && *dead_letter.queue_ref.name == *key.name
+                && source.metadata.namespace.as_deref() == Some(&*key.namespace)
+            {
+                sources.push(Key::of(&source.metadata));
+            }
+        });
+        sources
+    }
+}
+
 /// Returns the informer of a primary kind.
 #[must_use]
 pub fn informer<K: Stored>(stores: &Stores, need: Need, wake: Wake) -> Informer {
     let source = Source::<Root<K>> {
-        resource: K::KIND.plural(),
+        resource: K::NAMES.plural,
         api: ApiResource::erase::<K>(&()),
         is_namespaced: true,
         labels: None,

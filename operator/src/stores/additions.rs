@@ -1,7 +1,7 @@
 //! Fields of Deployments that other managers added.
 
 use model::children::DEPLOYMENT;
-use model::inverse::Additions;
+use model::spec_reader::Additions;
 
 use super::{Store, Stores};
 use crate::key::Key;
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_deployment_in_a_complete_cache_nothing_was_added() {
+    fn missing_deployment_in_a_complete_cache_has_no_additions() {
         assert_eq!(
             stores().additions(&Key::new("blue", "shop"), Some("u1")),
             Additions::None

@@ -1,4 +1,4 @@
-//! What is known of the children of apps: one cache for each kind.
+//! The caches of the children of apps, one for each kind.
 
 use std::sync::Arc;
 
@@ -52,13 +52,13 @@ impl Children {
             .map_or(&self.none, |(_, cache)| cache)
     }
 
-    /// Returns one child, as far as it is known.
+    /// Returns the cached state of a child.
     #[must_use]
     pub fn get(&self, namespace: &str, id: &ChildId) -> Option<Arc<Child>> {
         self.of(id.kind).cache.get(&Key::new(namespace, &id.name))
     }
 
-    /// Adds what is known of the children of an app.
+    /// Adds the cached children of an app.
     pub(super) fn observe(&self, app: &Key, observed: &mut Observed) {
         observed.kinds = self.kinds;
         for (kind, store) in self.all() {
@@ -106,8 +106,8 @@ pub fn api_resource(kind: &ChildKind) -> ApiResource {
     }
 }
 
-/// Reduces a child to what is kept of it. It concerns the app of its name, which may want that name, and for kinds with names
-/// of their own the app that controls it.
+/// Reduces a child. Its changes queue the app of its name, which may need that name, and for kinds with their own names the app
+/// that controls it.
 #[must_use]
 pub fn child(kind: &ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
     let key = Key::of(&object.metadata);

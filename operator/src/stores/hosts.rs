@@ -32,11 +32,11 @@ impl Stores {
         claims.update(app, now)
     }
 
-    /// Reserves the claimed place of an app, before its Ingress is written. Returns the other apps that may have what it had reserved
-    /// before. Must not be called while the host is unverified ([`Stores::host_is_unverified`]).
+    /// Reserves the claimed host and path of an app, before its Ingress is written. Returns the other apps that may get what the
+    /// app had reserved before. Must not be called while the host is unverified ([`Stores::host_is_unverified`]).
     ///
     /// # Errors
-    /// Returns its claim and the one that has the place. Then no Ingress must be written.
+    /// Returns its claim and the claim that blocks it. Then no Ingress must be written.
     pub fn reserve_host(&self, app: &Key) -> Result<Vec<Key>, Box<(Claim, Claim)>> {
         self.hosts.lock().reserve(app)
     }
@@ -65,10 +65,10 @@ impl Stores {
         claims.release(app, now)
     }
 
-    /// Returns the claim of an app with its new spec, and the one that has the place, if there is one. Existing claims have precedence,
-    /// except over the hosts of the app's Ingress.
+    /// Returns the claim of an app with its new spec, and the claim that blocks it, if any. Existing claims have precedence, except
+    /// over the hosts of the app's Ingress.
     #[must_use]
-    pub fn host_rival(&self, app: &Valid<'_>) -> Option<(Claim, Claim)> {
+    pub fn blocking_claim(&self, app: &Valid<'_>) -> Option<(Claim, Claim)> {
         let claims = self.hosts.lock();
         let key = Key::new(&app.namespace, &app.name);
         let claim = Claim {
@@ -80,8 +80,8 @@ impl Stores {
             has: claims.of(&key).map(|claim| claim.has.clone()).unwrap_or_default(),
             ..Claim::default()
         };
-        let rival = claims.blocking(&claim)?.clone();
-        Some((claim, rival))
+        let blocking = claims.blocking(&claim)?.clone();
+        Some((claim, blocking))
     }
 
     fn claim(&self, app: &Key) -> Option<Claim> {

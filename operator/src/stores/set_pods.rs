@@ -1,4 +1,4 @@
-//! The pods of PodSets, as far as they are known.
+//! The cached pods of PodSets.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::cache::Item;
 use crate::key::Key;
 use crate::object_state::progress::Memory;
 
-/// What is kept of a pod.
+/// The reduced form of a pod.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// What decides about it.
     pub pod: SetPod,
-    /// What it says about itself.
+    /// Its state, from its status.
     pub state: PodState,
 }
 
@@ -44,12 +44,12 @@ impl Member {
 /// The pods that carry the label of a PodSet, or refer to one.
 #[derive(Debug, Default)]
 pub struct SetPods {
-    /// What is cached of them.
+    /// The cached pods.
     pub kind: Arc<Store<Arc<Member>>>,
 }
 
 impl SetPods {
-    /// Returns what is known of a PodSet's pods.
+    /// Returns the cached pods of a PodSet.
     #[must_use]
     pub fn of(&self, set: &Key) -> Known {
         let members = self.kind.cache.members(set);
@@ -60,12 +60,12 @@ impl SetPods {
     }
 }
 
-/// What is known of a PodSet's pods at a time.
+/// The cached pods of a PodSet at one time.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// What decides about them.
     pub pods: Vec<SetPod>,
-    /// What they say about themselves, in the same order.
+    /// Their states, in the same order.
     pub states: Vec<PodState>,
 }
 
@@ -93,7 +93,7 @@ impl Known {
     }
 }
 
-/// Reduces a pod to what is kept of it. It concerns the PodSet that its label names, and the one that it refers to.
+/// Reduces a pod. Its changes queue the PodSet that its label names, and the PodSet that controls it.
 #[must_use]
 pub fn set_pod(pod: &Pod) -> Item<Arc<Member>> {
     let key = Key::of(&pod.metadata);

@@ -67,13 +67,13 @@ impl Collector {
     fn note(&self, failure: Option<&str>) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match trouble.note(failure.is_some(), Instant::now()) {
-            Say::Nothing => {}
-            Say::Failing => warn!(
+            Message::Nothing => {}
+            Message::Failing => warn!(
                 error = failure,
                 "traces can't be sent, and are dropped; this is said again every {} min while it lasts",
                 REMINDER.as_secs() / 60
             ),
-            Say::Works => info!("traces can be sent again"),
+            Message::Works => info!("traces can be sent again"),
         }
     }
 }
@@ -112,9 +112,9 @@ async fn send(
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
-/// What to log about the collector.
+/// The message about the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Say {
+enum Message {
     Nothing,
     Failing,
     Works,
@@ -125,18 +125,18 @@ enum Say {
 struct Trouble(Option<Instant>);
 
 impl Trouble {
-    fn note(&mut self, failed: bool, now: Instant) -> Say {
+    fn note(&mut self, failed: bool, now: Instant) -> Message {
         match (failed, self.0) {
-            (true, Some(said)) if now.saturating_duration_since(said) < REMINDER => Say::Nothing,
+            (true, Some(said)) if now.saturating_duration_since(said) < REMINDER => Message::Nothing,
             (true, _) => {
                 self.0 = Some(now);
-                Say::Failing
+                Message::Failing
             }
             (false, Some(_)) => {
                 self.0 = None;
-                Say::Works
+                Message::Works
             }
-            (false, None) => Say::Nothing,
+            (false, None) => Message::Nothing,
         }
     }
 }
@@ -150,13 +150,13 @@ mod tests {
         let start = Instant::now();
         let mut trouble = Trouble::default();
         let mut note = |failed, minutes: u64| trouble.note(failed, start + Duration::from_secs(60 * minutes));
-        assert_eq!(note(false, 0), Say::Nothing);
-        assert_eq!(note(true, 1), Say::Failing);
-        assert_eq!(note(true, 5), Say::Nothing);
-        assert_eq!(note(true, 11), Say::Failing);
-        assert_eq!(note(true, 12), Say::Nothing);
-        assert_eq!(note(false, 13), Say::Works);
-        assert_eq!(note(false, 14), Say::Nothing);
-        assert_eq!(note(true, 15), Say::Failing);
+        assert_eq!(note(false, 0), Message::Nothing);
+        assert_eq!(note(true, 1), Message::Failing);
+        assert_eq!(note(true, 5), Message::Nothing);
+        assert_eq!(note(true, 11), Message::Failing);
+        assert_eq!(note(true, 12), Message::Nothing);
+        assert_eq!(note(false, 13), Message::Works);
+        assert_eq!(note(false, 14), Message::Nothing);
+        assert_eq!(note(true, 15), Message::Failing);
     }
 }

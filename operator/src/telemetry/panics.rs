@@ -8,10 +8,10 @@ use tracing::error;
 
 /// Logs panics from now on. With `RUST_BACKTRACE=1` the line has a backtrace.
 pub fn log() {
-    set_hook(Box::new(say));
+    set_hook(Box::new(log_panic));
 }
 
-fn say(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     let at = panic.location().map(Location::to_string);

@@ -251,7 +251,7 @@ impl Health {
     }
 
     /// Records that a watch has received an event: it works.
-    pub(super) fn heard(&self, scope: Option<&str>) {
+    pub(super) fn received(&self, scope: Option<&str>) {
         let is_stuck = |conditions: &Conditions| conditions.of(scope).is_some_and(|one| one.trouble.is_some());
         if is_stuck(&self.0.borrow()) {
             self.0.send_modify(|conditions| conditions.of_mut(scope).trouble = None);
@@ -361,7 +361,7 @@ mod tests {
         deny(&health, SHOP);
         assert!(outdated() && health.outdated(BLOG).is_none());
         assert!(health.unseen("shop").is_none(), "cached objects are still used");
-        health.heard(SHOP);
+        health.received(SHOP);
         assert!(!outdated());
 
         deny(&health, SHOP);

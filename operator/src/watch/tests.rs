@@ -104,7 +104,7 @@ async fn after_a_list(listed: Vec<Value>) -> (Vec<String>, Vec<String>, Vec<Stri
 }
 
 #[tokio::test]
-async fn an_object_created_during_a_list_stays_known() {
+async fn object_created_during_a_list_stays_cached() {
     let (known, woken, reads) = after_a_list(vec![object("old", 5)]).await;
     assert_eq!(known, ["new-1", "old"]);
     assert_eq!(woken, ["new-2"]);
@@ -116,7 +116,7 @@ async fn an_object_created_during_a_list_stays_known() {
 }
 
 #[tokio::test]
-async fn a_list_of_all_that_is_known_costs_no_read() {
+async fn list_without_changes_costs_no_read() {
     let all = vec![object("old", 5), object("new-1", 7), object("new-2", 8)];
     let (known, woken, reads) = after_a_list(all).await;
     assert_eq!(known, ["new-1", "new-2", "old"]);

@@ -12,13 +12,17 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use crd::{AppDeploy, PodSet};
+use crd::{AppDeploy, AppQueue, PodSet};
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
-use model::admit::{Admitted, RequiredRight, is_same, label_patch, right_to_additions, rights_to_references, warnings};
+use model::admit::{
+    RequiredRight, is_same, label_patch, right_to_additions, right_to_credentials, rights_to_references, warnings,
+};
 use model::host;
-use model::podset::Wanted;
+use model::podset::ValidPodSet;
+use model::queue;
 use model::validate;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use tracing::{debug, info};
 
@@ -107,7 +111,7 @@ async fn mutate(State(admission): State<Admission>, body: Bytes) -> Response {
     if patch.as_array().is_none_or(Vec::is_empty) {
         return written(response);
     }
-    // An object without a usual form is stored as it is.
+    // An object that can't be normalized is stored unchanged.
     let patched = serde_json::from_value(patch)
         .ok()
         .and_then(|patch| response.clone().with_patch(patch).ok());
@@ -119,7 +123,8 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
         let judged = match review.request.kind.as_str() {
             "AppDeploy" => admission.judge::<AppDeploy>(&review),
             "PodSet" => admission.judge::<PodSet>(&review),
-            _ => Ok(Judged::default()),
+            "AppQueue" => admission.judge::<AppQueue>(&review),
+            _ => Ok(Decisions::default()),
         };
         (judged, review.request)
     });
@@ -128,7 +133,9 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
         Err(error) => return not_a_review(&error),
     };
     let verdict = match judged {
-        Ok(Judged { warnings, references }) => admission.check_rights(&request, &references).await.map(|()| warnings),
+        Ok(Decisions { warnings, references }) => {
+            admission.check_rights(&request, &references).await.map(|()| warnings)
+        }
         Err(refusal) => Err(refusal),
     };
     let mut response = allowed(request.uid);
@@ -174,9 +181,9 @@ fn not_a_review(error: &str) -> Response {
     (StatusCode::BAD_REQUEST, "not an AdmissionReview\n").into_response()
 }
 
-/// What is decided about an object without sending a request.
+/// The decisions about an object that need no request.
 #[derive(Default)]
-struct Judged {
+struct Decisions {
     /// Warnings for the author.
     warnings: Vec<String>,
     /// The rights that its author must have.
@@ -184,12 +191,20 @@ struct Judged {
 }
 
 /// A kind with its own rules, in addition to the common ones.
-trait Reviewed: Admitted + Reviewable {
+trait Reviewed: Serialize + Reviewable {
     /// Checks what the schema can't. Unchanged fields do not prevent other changes. Returns warnings for the author.
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal>;
 
+    /// Returns the rights to read what the spec refers to, each object once.
+    fn references(&self, old: Option<&Self>) -> Vec<RequiredRight>;
+
+    /// Returns warnings about a new object.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the right that the author of an update needs because of fields that other managers added to its pods.
-    fn question_of_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<RequiredRight> {
+    fn right_for_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<RequiredRight> {
         None
     }
 }
@@ -197,28 +212,36 @@ trait Reviewed: Admitted + Reviewable {
 impl Reviewed for AppDeploy {
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal> {
         let valid = validate(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
-        let same_place = |old: &Self| {
+        let has_same_route = |old: &Self| {
             let of = |app: &Self| (app.spec.host.clone(), app.spec.path.clone(), app.spec.expose);
             of(old) == of(self) && old.spec.pod.container.port.is_some() == self.spec.pod.container.port.is_some()
         };
-        if old.is_some_and(same_place) {
+        if old.is_some_and(has_same_route) {
             return Ok(Vec::new());
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
         // A new claim comes after all existing claims of the host.
-        let Some((claim, rival)) = admission.stores.host_rival(&valid) else {
+        let Some((claim, blocking)) = admission.stores.blocking_claim(&valid) else {
             return Ok(Vec::new());
         };
-        let conflict = format!("spec.host: {}", host::host_conflict(&claim, &rival));
+        let conflict = format!("spec.host: {}", host::host_conflict(&claim, &blocking));
         // Within a namespace a conflict is only a warning: an app that is renamed by GitOps exists under both names until the old one is
         // pruned.
-        if rival.namespace == claim.namespace {
+        if blocking.namespace == claim.namespace {
             return Ok(vec![format!("{conflict}; this app gets it when that app is deleted")]);
         }
         Err(Refusal::Invalid(conflict))
     }
 
-    fn question_of_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<RequiredRight> {
+    fn references(&self, old: Option<&Self>) -> Vec<RequiredRight> {
+        rights_to_references(self, old)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings(self)
+    }
+
+    fn right_for_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<RequiredRight> {
         let meta = &old.unwrap_or(self).metadata;
         let additions = admission.stores.additions(&Key::of(meta), meta.uid.as_deref());
         right_to_additions(self, old, &additions)
@@ -227,8 +250,28 @@ impl Reviewed for AppDeploy {
 
 impl Reviewed for PodSet {
     fn check(&self, _: Option<&Self>, _: &Admission) -> Result<Vec<String>, Refusal> {
-        let wanted = Wanted::of(self).map(|_| Vec::new());
-        wanted.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
+        let valid = ValidPodSet::of(self).map(|_| Vec::new());
+        valid.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
+    }
+
+    fn references(&self, old: Option<&Self>) -> Vec<RequiredRight> {
+        rights_to_references(self, old)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings(self)
+    }
+}
+
+impl Reviewed for AppQueue {
+    fn check(&self, _: Option<&Self>, _: &Admission) -> Result<Vec<String>, Refusal> {
+        // Whether the dead letter queue can be used depends on another object, which may change: the status reports it.
+        let desired = queue::desired(self, |_| None::<Self>).map(|_| Vec::new());
+        desired.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
+    }
+
+    fn references(&self, old: Option<&Self>) -> Vec<RequiredRight> {
+        right_to_credentials(self, old).into_iter().collect()
     }
 }
 
@@ -245,33 +288,33 @@ impl Admission {
     }
 
     /// Decides what needs no request, or returns why the object must not be stored.
-    fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Judged, Refusal> {
+    fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Decisions, Refusal> {
         let is_change = matches!(review.request.operation, Operation::Create | Operation::Update);
         if !is_change {
-            return Ok(Judged::default());
+            return Ok(Decisions::default());
         }
         let new: K = match review.object() {
             Read::Object(new) => *new,
             // The schema rejects unreadable objects.
-            Read::Absent => return Ok(Judged::default()),
+            Read::Absent => return Ok(Decisions::default()),
             // It may have been stored by an older version: everything but its spec can still be changed.
-            Read::TooLarge(_) if review.keeps_its_spec() => return Ok(Judged::default()),
+            Read::TooLarge(_) if review.keeps_its_spec() => return Ok(Decisions::default()),
             Read::TooLarge(invalid) => return Err(Refusal::Invalid(invalid.to_string())),
         };
         // An object that is being deleted is checked like any other: it exists until its finalizers are removed.
         let old: Option<K> = review.old_object().object();
         if old.as_ref().is_some_and(|old| is_same(old, &new)) {
-            return Ok(Judged::default());
+            return Ok(Decisions::default());
         }
-        let mut judged = Judged {
+        let mut judged = Decisions {
             warnings: new.check(old.as_ref(), self)?,
-            references: rights_to_references(&new, old.as_ref()),
+            references: new.references(old.as_ref()),
         };
         if review.request.operation == Operation::Update {
-            judged.references.extend(new.question_of_additions(old.as_ref(), self));
+            judged.references.extend(new.right_for_additions(old.as_ref(), self));
         }
         if old.is_none() {
-            judged.warnings.extend(warnings(&new));
+            judged.warnings.extend(new.warnings());
         }
         Ok(judged)
     }

@@ -15,8 +15,8 @@ use super::served::Served;
 /// The time between two reads. The files are small.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Serves the certificate in a folder, and each one that replaces it. An unusable one is logged once, and the former certificate stays.
-/// Never ends.
+/// Serves the certificate in a folder, and each one that replaces it. An invalid one is logged once, and the previous certificate
+/// is kept. Does not return.
 pub async fn follow(folder: &Path, served: &Served) {
     let mut reported = String::new();
     loop {

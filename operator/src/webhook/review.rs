@@ -118,7 +118,7 @@ struct RawMeta<'a> {
 pub enum Read<K> {
     /// It is missing or does not fit its schema, which the API server reports.
     Absent,
-    /// It is larger than what is served.
+    /// It is larger than the limit.
     TooLarge(Invalid),
     /// The object, with the metadata that decisions need and without its status.
     Object(Box<K>),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_without_managed_fields_and_status() {
+    fn object_is_parsed_without_managed_fields_and_status() {
         let object = r#"{"metadata": {"name": "shop", "namespace": "a", "annotations": {"k": "v"},
             "managedFields": [{"fieldsV1": {"f:spec": [0, 0, 0]}}]}, "spec": {"image": "nginx"}, "status": 7}"#;
         let body = review(object, "null");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_spec_is_refused_before_it_is_read() {
+    fn large_spec_is_rejected_before_it_is_parsed() {
         let spec = |args: usize| {
             format!(
                 r#"{{"metadata": {{}}, "spec": {{"image": "a", "args": [0{}]}}}}"#,

@@ -35,7 +35,7 @@ spec: {policyName: late}
 "#;
 
 #[test]
-fn an_object_that_is_shown_twice_ends_in_its_usual_form() {
+fn second_webhook_call_changes_nothing() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let _operator = webhooks.operator(&cluster, &[]);

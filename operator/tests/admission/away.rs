@@ -20,7 +20,7 @@ fn refused(space: &Namespace) {
 }
 
 #[test]
-fn without_webhooks_new_objects_wait_and_existing_ones_are_kept() {
+fn without_webhooks_new_objects_are_rejected_and_existing_ones_are_reconciled() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let space = cluster.namespace("kept");
@@ -50,7 +50,7 @@ fn without_webhooks_new_objects_wait_and_existing_ones_are_kept() {
 }
 
 #[test]
-fn without_anybody_to_answer_apps_and_namespaces_can_be_deleted() {
+fn apps_and_namespaces_can_be_deleted_without_a_running_operator() {
     let controllers = ["garbage-collector-controller", "namespace-controller"];
     let cluster = Arc::new(Cluster::start(ControlPlane::builder().controller_manager(&controllers)));
     let webhooks = Webhooks::install(&cluster);

@@ -7,7 +7,7 @@ use testcluster::ControlPlane;
 use crate::harness::{APP, Cluster, Webhooks, eventually};
 
 #[test]
-fn an_operator_whose_certificate_is_damaged_or_gone_makes_another() {
+fn damaged_or_deleted_certificate_is_replaced() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let operator = webhooks.operator(&cluster, &[]);

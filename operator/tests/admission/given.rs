@@ -35,7 +35,7 @@ fn trust(cluster: &Cluster, bundle: &Value) {
 }
 
 #[test]
-fn a_certificate_that_is_given_is_served_and_followed_without_a_right() {
+fn provided_certificate_is_served_and_reloaded_without_rights() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     for kind in ["role", "rolebinding"] {

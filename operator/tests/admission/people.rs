@@ -35,7 +35,7 @@ fn secretive(replicas: u32) -> Value {
 }
 
 #[test]
-fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
+fn secret_reference_requires_the_right_to_read_the_secret() {
     let asking = asking();
     let space = asking.cluster.namespace("tenants");
     let jane = tenant(&space, "jane");
@@ -101,6 +101,37 @@ fn a_tenant_refers_to_a_secret_only_if_they_may_read_it() {
     assert!(refused.to_string().contains("which john may not get"), "{refused}");
 }
 
+#[test]
+fn tenant_names_the_credentials_of_a_queue_only_if_they_may_read_them() {
+    let asking = asking();
+    let space = asking.cluster.namespace("queue-tenants");
+    let jane = tenant(&space, "jane-queues");
+    let queue = |timeout: u32| {
+        json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppQueue",
+            "metadata": {"name": "orders", "namespace": space.name},
+            "spec": {"sqs": {"region": "us-east-1", "visibilityTimeoutSeconds": timeout}, "credentials": {"secretRef": {"name": "sqs"}}}})
+        .to_string()
+    };
+    let apply = ["apply", "--server-side", "-f", "-"];
+    let refused = jane.run_with_input(&apply, &queue(1)).unwrap_err().to_string();
+    let sentence =
+        "spec.credentials.secretRef refers to secret sqs, which jane-queues may not get in namespace queue-tenants";
+    assert!(
+        refused.contains(sentence) && refused.contains("(Forbidden)"),
+        "{refused}"
+    );
+    // Nor may an author change what is done with the credentials that another user has named.
+    let admin = space
+        .cluster
+        .control_plane
+        .kubectl_as(&space.cluster.control_plane.kubeconfig());
+    admin.run_with_input(&apply, &queue(2)).unwrap();
+    let refused = jane
+        .run_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &queue(3))
+        .unwrap_err();
+    assert!(refused.to_string().contains("may not get"), "{refused}");
+}
+
 /// Gives an app's Deployment a volume with a Secret, as an administrator or an injector would.
 fn add_volume(space: &Namespace, app: &str) {
     let volume = json!({"spec": {"template": {"spec": {
@@ -110,7 +141,7 @@ fn add_volume(space: &Namespace, app: &str) {
 }
 
 #[test]
-fn another_program_next_to_an_added_volume_needs_the_right_to_patch_the_deployment() {
+fn changing_the_image_next_to_an_added_volume_requires_the_right_to_patch_the_deployment() {
     let asking = asking();
     let space = asking.cluster.namespace("volumes");
     let jane = tenant(&space, "jane-volumes");
@@ -180,7 +211,7 @@ fn another_program_next_to_an_added_volume_needs_the_right_to_patch_the_deployme
 
 /// I1 for the one right that only an admission needs.
 #[test]
-fn an_operator_that_may_not_ask_refuses_what_it_would_have_to_ask_for_and_says_so() {
+fn operator_without_the_right_to_access_reviews_rejects_and_reports_it() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let role = config("rbac/operator_role.yaml");

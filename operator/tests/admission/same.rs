@@ -59,7 +59,7 @@ fn children(space: &Namespace) -> Vec<Value> {
 }
 
 #[test]
-fn the_children_are_the_same_with_and_without_webhooks() {
+fn children_are_the_same_with_and_without_webhooks() {
     // Two clusters, so that names and namespaces are the same.
     let of = |is_asked: bool| {
         let cluster = Arc::new(Cluster::start(ControlPlane::builder()));

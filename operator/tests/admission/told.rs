@@ -14,7 +14,7 @@ fn refusal(result: Result<Value, kube::Error>) -> (u16, String, String) {
 }
 
 #[test]
-fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
+fn taken_or_disallowed_host_is_rejected_with_the_reason() {
     let asking = asking();
     let [here, there] = ["hosts-here", "hosts-there"].map(|name| asking.cluster.namespace(name));
     let on = |host: &str| {
@@ -47,7 +47,7 @@ fn a_host_that_is_taken_or_not_allowed_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_object_gets_its_label_and_a_spec_is_refused_instead_of_rewritten() {
+fn object_gets_its_label_and_an_invalid_spec_is_not_rewritten() {
     let asking = asking();
     let space = asking.cluster.namespace("usual");
     for host in ["Usual.example.com", "usual.example.com.", " usual.example.com"] {
@@ -71,7 +71,7 @@ fn an_object_gets_its_label_and_a_spec_is_refused_instead_of_rewritten() {
 }
 
 #[test]
-fn a_person_is_warned_and_who_scales_is_not_warned_again() {
+fn warnings_are_returned_for_a_spec_and_not_for_scaling() {
     let asking = asking();
     let space = asking.cluster.namespace("warned");
     let admin = asking.cluster.control_plane.kubeconfig();

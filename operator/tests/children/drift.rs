@@ -1,4 +1,4 @@
-//! What was changed by hand is restored; what others add is left alone.
+//! Fields of the operator are restored after a manual change; fields of other managers are kept.
 
 use kube::api::Patch;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn wish(object: &Value) -> Value {
 }
 
 #[test]
-fn a_removed_selector_label_is_put_back() {
+fn removed_selector_label_is_restored() {
     let shop = namespace("label");
     shop.settled_app("shop", web());
     for kind in CHILDREN {

@@ -7,7 +7,7 @@ use crate::harness::{APP, DEPLOYMENT};
 
 /// G6: what is too long for an annotation does not keep the app from running, and what is larger than allowed is refused.
 #[test]
-fn a_large_spec_runs_and_a_larger_one_is_refused() {
+fn large_spec_is_reconciled_and_a_larger_one_is_rejected() {
     let shop = namespace("huge");
     let variables = |count: usize, length: usize| -> Vec<Value> {
         let value = "x".repeat(length);

@@ -7,7 +7,7 @@ use crate::children::namespace;
 use crate::harness::{APP, DEPLOYMENT, web};
 
 #[test]
-fn a_restart_makes_new_pods_and_the_status_says_which_restart_it_is_about() {
+fn restart_replaces_the_pods_and_is_in_the_status() {
     const AT: &str = "2026-01-02T03:04:05Z";
     let shop = namespace("restart");
     shop.settled_app("shop", web());
@@ -26,7 +26,7 @@ fn a_restart_makes_new_pods_and_the_status_says_which_restart_it_is_about() {
 }
 
 #[test]
-fn a_pause_is_the_deployments_and_ends_with_the_apps() {
+fn pause_of_an_app_pauses_its_deployment() {
     let shop = namespace("pause");
     shop.settled_app("shop", web());
     assert_eq!(shop.get(DEPLOYMENT, "shop")["spec"].get("paused"), None);
@@ -37,7 +37,7 @@ fn a_pause_is_the_deployments_and_ends_with_the_apps() {
         "shop",
         Patch::Merge(json!({"spec": {"paused": null, "image": "nginx:1.28"}})),
     );
-    let resumed = shop.until(DEPLOYMENT, "shop", "it goes on", |it| {
+    let resumed = shop.until(DEPLOYMENT, "shop", "it is resumed", |it| {
         it["spec"].get("paused").is_none()
     });
     assert_eq!(

@@ -6,7 +6,7 @@ use crate::children::namespace;
 use crate::harness::{APP, DEPLOYMENT, HPA, eventually, text, web};
 
 #[test]
-fn the_scale_subresource_scales_the_deployment() {
+fn scale_subresource_scales_the_deployment() {
     let shop = namespace("scale");
     shop.settled_app("shop", web());
     shop.kubectl(&["scale", "appdeploy/shop", "--replicas=3"]);
@@ -17,7 +17,7 @@ fn the_scale_subresource_scales_the_deployment() {
 }
 
 #[test]
-fn an_autoscaler_of_the_app_is_obeyed() {
+fn autoscaler_of_the_app_scales_the_deployment() {
     let shop = namespace("autoscaled");
     shop.settled_app("shop", web());
     shop.create(
@@ -34,7 +34,7 @@ fn an_autoscaler_of_the_app_is_obeyed() {
 }
 
 #[test]
-fn scaling_of_the_deployment_is_undone_and_reported() {
+fn scaling_of_the_deployment_is_reverted_and_reported() {
     let shop = namespace("rival");
     shop.settled_app("shop", web());
     for replicas in ["--replicas=3", "--replicas=7"] {

@@ -39,7 +39,7 @@ fn admission_policy_confines_the_writes_of_each_kind() {
             .unwrap()
             .0
     };
-    let children = line("- name: isChild\n    expression: variables.resource in [");
+    let children = line("- name: isChild\n    expression: >-\n      variables.resource in [");
     let deleted = line("\n      : variables.resource in ['/pods',");
     for kind in CHILDREN {
         let resource = format!("'{}/{}'", kind.group, kind.plural);

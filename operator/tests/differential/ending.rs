@@ -11,7 +11,7 @@ use crate::harness::{Cluster, PATIENCE};
 
 /// The watch of a PodSet's pods selects by label, and does not report the deletion of this pod.
 #[test]
-fn a_pod_that_loses_the_label_while_it_ends_is_replaced() {
+fn pod_that_loses_the_label_while_terminating_is_replaced() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder().fake_nodes(1)).with_operator(&[]));
     let sides = Rival::BOTH.map(|rival| Side::start(rival, cluster.namespace(&format!("{rival:?}").to_lowercase()), 2));
     let before = rest(&sides, 2, 0..=0).unwrap();

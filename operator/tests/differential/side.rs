@@ -201,7 +201,7 @@ fn name(pod: &Value) -> &str {
     text(pod, "/metadata/name")
 }
 
-/// What is done to a pod may come too late: it, or it and a namesake that came after it.
+/// Ignores errors of an action on a pod that was deleted or recreated in the meantime.
 fn unless_gone<T>(answer: Result<T, Error>) {
     match answer {
         Ok(_) => {}

@@ -11,7 +11,7 @@ use testcluster::ControlPlane;
 use testcluster::control_plane::{Builder, PooledControlPlane};
 use tokio::runtime::Runtime;
 
-use super::kind::{APP, Kind, PODSET};
+use super::kind::{APP, Kind, PODSET, QUEUE};
 use super::namespace::Namespace;
 use super::operator::Operator;
 use super::rights::Rights;
@@ -31,7 +31,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a control plane with the CRD and the operator's rights.
     pub fn start(builder: Builder) -> Self {
-        let kinds = [PODSET, APP];
+        let kinds = [PODSET, QUEUE, APP];
         let definitions = kinds.map(|kind| config(&format!("crd/{}.yaml", kind.plural())));
         let cluster = Self::without_crd(definitions.into_iter().fold(builder, Builder::definition));
         for kind in kinds {
@@ -93,7 +93,7 @@ impl Cluster {
 
     /// Installs the CRD, and waits until the API server serves it.
     pub fn install_crd(&self) {
-        for kind in [PODSET, APP] {
+        for kind in [PODSET, QUEUE, APP] {
             self.apply_crd(kind, &config(&format!("crd/{}.yaml", kind.plural())));
         }
     }

@@ -13,6 +13,7 @@ pub const VALIDATING_WEBHOOK: Kind = Kind::new(
     "ValidatingWebhookConfiguration",
     "validatingwebhookconfigurations",
 );
+pub const QUEUE: Kind = Kind::new("appdeploy.dev", "v1alpha1", "AppQueue", "appqueues");
 pub const HPA: Kind = Kind::new(
     "autoscaling",
     "v2",

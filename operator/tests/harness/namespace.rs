@@ -160,8 +160,7 @@ impl Namespace {
         self.patch_status(super::DEPLOYMENT, name, status);
     }
 
-    /// Deletes an object; what it owns follows in the background.
-    /// Makes an app with one pod that runs and answers its health check with 503, and says so as a kubelet would.
+    /// Creates an app with one pod that runs and answers its health check with 503, and the Events of a kubelet about it.
     pub fn unhealthy_app(&self, name: &str) {
         let check = json!({"path": "/healthz"});
         self.settled_app(name, json!({"image": "nginx", "port": 8080, "healthCheck": check}));

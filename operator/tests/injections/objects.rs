@@ -143,7 +143,7 @@ pub fn quota_is_used_up(stage: &Stage) -> Duration {
     time(|| until_ready(&space))
 }
 
-/// A budget is about evictions. It holds up no rollout, which this shows.
+/// A budget limits evictions, and does not delay a rollout.
 pub fn budget_blocks(stage: &Stage) -> Duration {
     let space = stage.shop();
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",

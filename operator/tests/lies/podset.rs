@@ -72,7 +72,7 @@ fn events_older_than_a_write_are_ignored() {
 
 /// Row 1. Remedy: a name that makes the repeated POST a conflict, after which one GET shows that the pod is ours.
 #[test]
-fn a_pod_that_was_created_although_it_was_said_to_fail_is_not_made_twice() {
+fn pod_created_despite_an_error_response_is_not_created_twice() {
     let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
     for (name, lie) in [
         ("pod-timeout", Action::ForwardThenAnswer(timeout)),
@@ -94,7 +94,7 @@ fn a_pod_that_was_created_although_it_was_said_to_fail_is_not_made_twice() {
 
 /// Row 18. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the set.
 #[test]
-fn a_pod_that_vanished_while_the_watch_was_lost_comes_back() {
+fn pod_deleted_during_an_outage_of_the_watch_is_recreated() {
     let stage = Stage::new("pod-vanished");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let before = stage.shop.get(POD, "web-1");
@@ -133,7 +133,7 @@ fn deleted_set_adopts_no_pod() {
 
 /// Row 5. As above; the set says that it goes, so it is not asked again.
 #[test]
-fn a_set_that_turns_out_to_be_going_takes_nothing_in() {
+fn terminating_set_adopts_nothing_after_a_read() {
     let stage = Stage::new("going-adopts");
     stage.shop.podset_of("web", json!({}), &["web-0"]);
     stage.shop.hold(PODSET, "web");
@@ -168,7 +168,7 @@ fn recreated_set_adopts_with_its_own_uid() {
 /// Row 7. Remedy: only a conflict about the UID shows that the pod was deleted (`is_another_uid`). Another is a reason to try
 /// again: no watch would tell of a pod that was forgotten and has not changed.
 #[test]
-fn a_pod_is_not_forgotten_because_its_delete_was_refused() {
+fn rejected_delete_of_a_pod_is_retried() {
     let stage = Stage::new("delete-conflict");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let deletes = Requests::with(&[Verb::Delete]).on("pods");
@@ -180,49 +180,49 @@ fn a_pod_is_not_forgotten_because_its_delete_was_refused() {
 
 /// Row 7. Remedy: the UID among the preconditions of every delete.
 #[test]
-fn a_delete_of_a_pod_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_delete_does_not_delete_a_recreated_pod() {
     let stage = Stage::new("late-pod-delete");
     stage.shop.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let deletes = Requests::with(&[Verb::Delete]).on("pods");
-    comes_late(&stage, "web-1", &deletes, || {
+    delay_write(&stage, "web-1", &deletes, || {
         stage.shop.set_podset("web", json!({"replicas": 1}));
     });
 }
 
 /// Row 7. Remedy: the UID in every patch.
 #[test]
-fn a_new_image_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_image_change_does_not_change_a_recreated_pod() {
     let stage = Stage::new("late-image");
     stage
         .shop
         .podset_of("web", json!({"template": {"image": "app:1"}}), &["web-0"]);
-    comes_late(&stage, "web-0", &patches(), || {
+    delay_write(&stage, "web-0", &patches(), || {
         stage.shop.set_podset("web", json!({"template": {"image": "app:2"}}));
     });
 }
 
 /// Rows 6 and 7. As above.
 #[test]
-fn an_adoption_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_adoption_does_not_adopt_a_recreated_pod() {
     let stage = Stage::new("late-adoption");
     stage.shop.podset_of("web", json!({"replicas": 0}), &[]);
     stage.shop.set_podset("web", json!({"replicas": 1}));
     stage.shop.until_pods("web", &["web-0"]);
-    comes_late(&stage, "orphan", &patches(), || drop(orphan(&stage.shop, "orphan")));
+    delay_write(&stage, "orphan", &patches(), || drop(orphan(&stage.shop, "orphan")));
 }
 
 /// Rows 6 and 7. As above.
 #[test]
-fn a_release_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_release_does_not_release_a_recreated_pod() {
     let stage = Stage::new("late-release");
     stage.shop.podset_of("web", json!({}), &["web-0"]);
-    comes_late(&stage, "web-0", &patches(), || {
+    delay_write(&stage, "web-0", &patches(), || {
         stage.shop.label_pod("web-0", crd::label::PODSET, json!(null));
     });
 }
 
-/// Has a write that `cause` leads to arrive when another pod has the name, and looks at what becomes of that.
-fn comes_late(stage: &Stage, pod: &str, write: &Requests, cause: impl FnOnce()) {
+/// Delays the write that `cause` triggers until another pod has the name, and checks that this pod is not changed.
+fn delay_write(stage: &Stage, pod: &str, write: &Requests, cause: impl FnOnce()) {
     let late = write.clone().named(pod);
     stage.proxy.add(Rule::new(late.clone(), Action::Delay(QUIET)).first(1));
     let since = stage.asked();
@@ -287,7 +287,7 @@ fn event_is_written_for_each_ended_pod_also_when_a_delete_fails() {
 
 /// A step of many requests ends within a reconcile, and what hinders it is in the status.
 #[test]
-fn a_podset_whose_pods_cannot_be_deleted_says_so_however_many_there_are() {
+fn hanging_deletes_of_many_pods_are_reported() {
     const PODS: i64 = 130;
     let stage = Stage::new("many");
     stage.shop.podset("web", json!({"replicas": PODS}));

@@ -5,12 +5,14 @@ use std::time::Duration;
 use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUIET, SERVICE, is_long, is_observed, ready, web};
+use crate::harness::{
+    APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUEUE, QUIET, SERVICE, is_long, is_observed, ready, web,
+};
 use crate::lies::{Stage, creates, of, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
 #[test]
-fn a_request_that_is_never_answered_holds_up_its_app_for_a_deadline_and_no_other() {
+fn unanswered_request_delays_only_its_app_until_its_deadline() {
     let stage = Stage::new("hang");
     stage.proxy.add(Rule::new(creates(SERVICE), Action::Hang).first(1));
     stage.shop.app("stuck", web());
@@ -32,7 +34,7 @@ fn a_request_that_is_never_answered_holds_up_its_app_for_a_deadline_and_no_other
 /// P5. Remedy: no retry in the client, which would repeat the POST immediately; and a name that makes the repeated
 /// POST a conflict, after which one GET shows that the object is ours.
 #[test]
-fn a_create_that_was_done_although_it_was_said_to_fail_is_not_done_twice() {
+fn successful_create_with_an_error_response_is_not_repeated() {
     let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
     for (name, lie) in [
         ("timeout", Action::ForwardThenAnswer(timeout)),
@@ -58,10 +60,10 @@ fn a_create_that_was_done_although_it_was_said_to_fail_is_not_done_twice() {
     }
 }
 
-/// P5. An API server that is overloaded says when to come back. That counts for the object only whose request it refused,
-/// also when something changes in the meantime. A day that it asks for is cut to a minute (`attempt`).
+/// P5. An overloaded API server sends `Retry-After`. It delays only the object whose request was rejected, also if that object
+/// changes in the meantime. Longer times are cut to a minute (`attempt`).
 #[test]
-fn an_overloaded_api_server_is_given_the_time_that_it_asks_for() {
+fn retry_after_is_respected() {
     let busy = Answer::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "6");
     let stage = Stage::scripted("busy", &[], |proxy| {
         let creates = creates(SERVICE).named("shop");
@@ -73,7 +75,7 @@ fn an_overloaded_api_server_is_given_the_time_that_it_asks_for() {
     stage.shop.settled_app("other", web());
     assert!(
         stage.shop.get(SERVICE, "shop").is_null(),
-        "the other one was not held up"
+        "the other one was not delayed"
     );
     stage.shop.until_reported("shop");
     let shops = |record: &Record| record.request.name == "shop";
@@ -88,7 +90,7 @@ fn an_overloaded_api_server_is_given_the_time_that_it_asks_for() {
 
 /// B7: an answer 200 that is not one. Whether the write was carried out or not, it is carried out once in the end.
 #[test]
-fn nonsense_for_an_answer_is_tried_again() {
+fn invalid_response_is_retried() {
     let bodies = [
         "",
         "{",
@@ -136,7 +138,7 @@ fn nonsense_for_an_answer_is_tried_again() {
     made.sort();
     let mut once = made.clone();
     once.dedup();
-    assert_eq!(made, once, "something was made twice");
+    assert_eq!(made, once, "something was created twice");
 }
 
 /// B14: etcd is full. Nothing can be said in the status, so the log says it; when there is room, all is made.
@@ -160,7 +162,7 @@ fn full_etcd_is_logged_and_survived() {
 /// Remedy: only a conflict about the UID shows that a child was deleted (`is_another_uid`). Another is a reason to try again: no
 /// watch would tell of a child that was forgotten and has not changed.
 #[test]
-fn a_child_is_not_forgotten_because_its_delete_was_refused() {
+fn rejected_delete_of_a_child_is_retried() {
     let stage = Stage::new("child-conflict");
     stage.shop.settled_app("shop", web());
     let deletes = Requests::with(&[Verb::Delete]).on("ingresses");
@@ -170,9 +172,25 @@ fn a_child_is_not_forgotten_because_its_delete_was_refused() {
     stage.shop.until_gone(INGRESS, "shop");
 }
 
+/// Remedy: after a conflict of the status the object is read again.
+#[test]
+fn queue_is_read_again_if_another_client_has_changed_it_before_the_status() {
+    let conflict = Answer::refusal(409, "Conflict", "the object has been modified; please try again");
+    let patches = Requests::with(&[Verb::Patch]).on("appqueues/status");
+    let stage = Stage::scripted("queue-conflict", &[], |proxy| {
+        proxy.add(Rule::new(patches, Action::Answer(conflict)).first(1));
+    });
+    let spec = json!({"sqs": {"region": "us-east-1"}, "credentials": {"secretRef": {"name": "none"}}});
+    stage
+        .shop
+        .create(QUEUE, json!({"metadata": {"name": "orders"}, "spec": spec}));
+    stage.shop.until(QUEUE, "orders", "the status is written", is_observed);
+    stage.until_asked(0, &Requests::with(&[Verb::Get]).on("appqueues"), 1);
+}
+
 /// P24. Remedy: the UID among the preconditions of every delete.
 #[test]
-fn a_delete_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_delete_does_not_delete_a_recreated_child() {
     let stage = Stage::new("late-delete");
     stage.shop.settled_app("shop", web());
     let deletes = Requests::with(&[Verb::Delete]).on("services");
@@ -181,7 +199,7 @@ fn a_delete_that_comes_late_does_not_hit_a_namesake() {
         .add(Rule::new(deletes.clone(), Action::Delay(QUIET)).first(1));
     stage.shop.set("shop", json!({"port": null}));
     stage.until_asked(0, &deletes, 1);
-    let namesake = replace_with_a_namesake(&stage.shop);
+    let namesake = recreate_with_the_same_name(&stage.shop);
     let answered = |records: &[Record]| of(records, &deletes).iter().any(|delete| delete.told.is_some());
     let records = stage.proxy.wait_for(PATIENCE, answered).unwrap();
     assert_eq!(of(&records, &deletes)[0].told, Some(409));
@@ -190,7 +208,7 @@ fn a_delete_that_comes_late_does_not_hit_a_namesake() {
 
 /// P6, F4. Remedy: the UID in every apply; without it, a forced apply would take over what it finds.
 #[test]
-fn an_apply_that_comes_late_does_not_hit_a_namesake() {
+fn delayed_apply_does_not_change_a_recreated_child() {
     let stage = Stage::new("late-apply");
     stage.shop.settled_app("shop", web());
     let applies = Requests::with(&[Verb::Patch])
@@ -201,7 +219,7 @@ fn an_apply_that_comes_late_does_not_hit_a_namesake() {
         .add(Rule::new(applies.clone(), Action::Delay(QUIET)).first(1));
     stage.shop.set("shop", json!({"port": 8080}));
     stage.until_asked(0, &applies, 1);
-    let namesake = replace_with_a_namesake(&stage.shop);
+    let namesake = recreate_with_the_same_name(&stage.shop);
     let conflict = |app: &Value| is_observed(app) && ready(app).1 == "NameConflict";
     stage
         .shop
@@ -211,7 +229,7 @@ fn an_apply_that_comes_late_does_not_hit_a_namesake() {
 
 /// P6. As above, where the name is free when the apply arrives: it must not create either.
 #[test]
-fn an_apply_that_comes_late_does_not_bring_back_what_was_deleted() {
+fn delayed_apply_does_not_recreate_a_deleted_child() {
     let stage = Stage::new("late-revival");
     stage.shop.settled_app("shop", web());
     let applies = Requests::with(&[Verb::Patch])
@@ -233,7 +251,7 @@ fn an_apply_that_comes_late_does_not_bring_back_what_was_deleted() {
 }
 
 /// Deletes the Service and makes another one of the same name; returns it as bytes.
-fn replace_with_a_namesake(shop: &Namespace) -> String {
+fn recreate_with_the_same_name(shop: &Namespace) -> String {
     shop.delete(SERVICE, "shop");
     shop.create(
         SERVICE,

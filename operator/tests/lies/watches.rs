@@ -11,7 +11,7 @@ use crate::lies::{Stage, cluster, expired, of, watches};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]
-fn a_child_that_vanished_while_the_watch_was_lost_comes_back() {
+fn child_deleted_during_an_outage_of_the_watch_is_recreated() {
     let stage = Stage::new("vanished");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(DEPLOYMENT, "shop");
@@ -53,7 +53,7 @@ fn drift_that_is_never_reported_is_found_by_the_resync() {
 
 /// Remedy: an app is queued when an answer about it is stored (`StatusWriter::store`). The watch does not report that version again.
 #[test]
-fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
+fn change_in_a_response_before_its_watch_event_is_reconciled() {
     let stage = Stage::new("answered");
     for name in ["shop", "blog"] {
         stage.shop.settled_app(name, web());
@@ -73,7 +73,7 @@ fn a_change_that_an_answer_has_shown_first_is_not_overlooked() {
 
 /// P3. kube would request the same position indefinitely. Remedy: `is_expired` causes a new list.
 #[test]
-fn watch_that_is_answered_410_lists_again() {
+fn watch_answered_with_410_is_relisted() {
     let stage = Stage::new("gone");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(SERVICE, "shop");
@@ -85,7 +85,7 @@ fn watch_that_is_answered_410_lists_again() {
 
 /// P25. Remedy: as for P3, where the answer says 200 and its body has no envelope.
 #[test]
-fn a_bare_status_that_says_410_is_a_lost_place_too() {
+fn status_event_with_410_causes_a_relist() {
     let stage = Stage::new("bare-gone");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(SERVICE, "shop");
@@ -97,7 +97,7 @@ fn a_bare_status_that_says_410_is_a_lost_place_too() {
 
 /// P25. Remedy: what a watch can't read is an error of this watch, which is begun again after a backoff.
 #[test]
-fn nonsense_on_a_watch_is_survived() {
+fn invalid_watch_events_are_survived() {
     for (name, body) in [
         (
             "bare",
@@ -120,10 +120,10 @@ fn nonsense_on_a_watch_is_survived() {
     }
 }
 
-/// P7. Remedy: each kind has a watch and a backoff of its own, and what can't be seen holds up only itself
-/// (`Health::settled`, `Sight::Blind`).
+/// P7. Remedy: each kind has its own watch and backoff, and a kind that can't be listed delays only its own objects
+/// (`Health::settled`, `Cached::Unknown`).
 #[test]
-fn a_kind_that_may_not_be_read_holds_up_no_other() {
+fn forbidden_kind_does_not_delay_other_kinds() {
     let mut rule = None;
     let stage = Stage::scripted("forbidden", &[], |proxy| {
         let reads = Requests::with(&[Verb::List, Verb::Watch]).on("ingresses");
@@ -192,7 +192,7 @@ fn unreadable_objects_are_not_reported_as_current() {
                 ready(object) == ("Unknown", "WatchFailed") && text(object, "/status/cause/message").contains(why)
             });
     }
-    // Work goes on.
+    // Reconciles continue.
     stage.shop.set("shop", json!({"port": 81}));
     stage.shop.until(SERVICE, "shop", "it is changed", |service| {
         service.pointer("/spec/ports/0/port") == Some(&json!(81))
@@ -217,7 +217,7 @@ fn unreadable_objects_are_not_reported_as_current() {
 
 /// A kind that can't be read is listed less and less often. kube's event that a list begins is not a success.
 #[test]
-fn lists_that_fail_are_tried_ever_less_often() {
+fn failing_lists_are_retried_with_backoff() {
     let lists = Requests::with(&[Verb::List]).on("ingresses");
     let stage = Stage::scripted("denied", &[], |proxy| {
         let forbidden = Answer::refusal(403, "Forbidden", "ingresses is forbidden: says the proxy");
@@ -231,7 +231,7 @@ fn lists_that_fail_are_tried_ever_less_often() {
 /// P8. Remedy: a child is known by its name and the UID of its controller, not by the controller's apiVersion;
 /// a reference in another version is rewritten.
 #[test]
-fn a_child_whose_owner_reference_has_another_version_is_still_ours() {
+fn child_whose_owner_reference_has_another_api_version_is_still_owned() {
     let stage = Stage::new("version");
     let app = stage.shop.settled_app("shop", web());
     let older = json!([
@@ -251,15 +251,15 @@ fn a_child_whose_owner_reference_has_another_version_is_still_ours() {
 /// P12, P20. Remedies: lists ask for the newest state, never for what a cache may have; watches of children
 /// select by label, so that the pods of a whole cluster don't have to be kept.
 #[test]
-fn lists_are_fresh_and_of_our_own_objects() {
+fn lists_are_consistent_and_select_owned_objects() {
     let stage = Stage::new("lists");
-    let lists = stage.until_asked(0, &Requests::with(&[Verb::List]), 8);
-    assert_eq!(lists.len(), 8);
+    let lists = stage.until_asked(0, &Requests::with(&[Verb::List]), 10);
+    assert_eq!(lists.len(), 10);
     for list in lists {
         let request = list.request;
         assert!(!request.query.contains("resourceVersion"), "{request:?}");
         let ours = match request.resource.as_str() {
-            "appdeploys" | "podsets" | "ingressclasses" => true,
+            "appdeploys" | "podsets" | "appqueues" | "ingressclasses" => true,
             "pods" => ["app", "podset"].iter().any(|label| {
                 let selector = format!("labelSelector=appdeploy.dev%2F{label}");
                 request.query.split('&').any(|part| part == selector)
@@ -275,7 +275,7 @@ fn lists_are_fresh_and_of_our_own_objects() {
 /// B4: nothing reports that the server has ended. Remedy: the read timeout, which no healthy watch ever reaches.
 #[test]
 #[ignore = "takes two minutes: make test-long"]
-fn a_watch_that_is_silent_is_given_up() {
+fn silent_watch_is_restarted() {
     let stage = Stage::new("silent");
     stage.shop.settled_app("shop", web());
     let before = stage.shop.get(DEPLOYMENT, "shop");

@@ -47,10 +47,10 @@ fn operator_survives_an_outage_of_the_api_server() {
     assert!(operator.is_running());
 }
 
-/// B5, B18: requests that are under way when the API server freezes are given up after their deadline, and what they were for
-/// is done when it goes on, although some of them arrive then.
+/// B5, B18: requests that are in flight when the API server freezes fail after their deadline. They are repeated when it responds
+/// again, although it then processes some of the old ones.
 #[test]
-fn a_frozen_api_server_is_outlived() {
+fn operator_survives_a_frozen_api_server() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let shop = cluster.namespace("frozen");
     let proxy = Proxy::before(&cluster.control_plane, OPERATOR, &[]).unwrap();
@@ -88,7 +88,7 @@ fn a_frozen_api_server_is_outlived() {
 /// B13: etcd is restored to an older state, with older versions. A client that compares versions would ignore all changes.
 /// Remedy: `Cache::upsert_listed`, and so the next list.
 #[test]
-fn an_etcd_that_was_set_back_is_followed() {
+fn restored_etcd_is_followed_after_a_relist() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let shop = cluster.namespace("backup");
     let operator = cluster.operator(&["--resync-period", "5s"]);

@@ -7,7 +7,7 @@ use testcluster::ControlPlane;
 use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, SERVICE, config, web};
 
 #[test]
-fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
+fn missing_crd_is_reported_and_waited_for() {
     let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
     let operator = cluster.spawn_operator(&[]);
     let hint = "the AppDeploy API is not installed in this cluster; run: kubectl appdeploy install (or make install)";
@@ -41,7 +41,7 @@ fn without_the_crd_it_says_what_to_do_and_waits_for_it() {
 /// An image that is newer than its installation. Remedies: each controller waits only for what it needs
 /// (`Watched::controller`), and readiness not for a kind that the server does not have (`Need::IfServed`).
 #[test]
-fn without_the_crd_of_podsets_apps_are_served() {
+fn apps_are_reconciled_without_the_podset_crd() {
     let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
     cluster.apply_crd(APP, &config("crd/appdeploys.yaml"));
     let operator = cluster.operator(&[]);

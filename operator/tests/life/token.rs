@@ -48,7 +48,7 @@ fn kubeconfig(control_plane: &ControlPlane, token: &Path) -> PathBuf {
 /// B17: what is in the file is replaced, and what was in it counts no more. The file is read once a minute.
 #[test]
 #[ignore = "takes a minute or two: make test-long"]
-fn replaced_token_is_read_again() {
+fn replaced_token_is_reloaded() {
     let cluster = cluster();
     let control_plane = &cluster.control_plane;
     let shop = cluster.namespace("token");
@@ -80,11 +80,11 @@ fn replaced_token_is_read_again() {
     assert!(operator.is_running());
 }
 
-/// B17: a cluster gives out its next authority together with the old one, then has its API server show a certificate of the
-/// next one. kube reads the file again once a minute, so the operator goes on and is not restarted.
+/// B17: the CA bundle contains the next CA in addition to the old one, then the API server gets a certificate of the next CA. kube
+/// reloads the file once a minute, so the operator continues without a restart.
 #[test]
 #[ignore = "takes a minute or two: make test-long"]
-fn an_authority_that_is_replaced_is_trusted_without_a_restart() {
+fn replaced_ca_is_trusted_without_a_restart() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let control_plane = &cluster.control_plane;
     let shop = cluster.namespace("authority");

@@ -52,7 +52,7 @@ fn recreated_set_costs_as_much_as_the_first_one() {
 
 /// Row 2. The operator is killed at any time, also while creates are running whose answers are lost.
 #[test]
-fn wherever_an_operator_is_killed_no_pod_is_made_twice() {
+fn no_pod_is_created_twice_when_the_operator_is_killed() {
     let space = bare("killed");
     let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
     let creates = Requests::with(&[Verb::Create]).on("pods");

@@ -8,7 +8,7 @@ use crate::podset::{pod_creates, with_nodes, without_nodes};
 
 /// Row 8. The pod would have been the record of what it died of, had its name not been needed.
 #[test]
-fn pods_that_have_ended_are_replaced_and_events_tell_of_what() {
+fn ended_pods_are_replaced_and_reported_in_events() {
     let space = with_nodes("ended");
     space.ready_podset("web", json!({"replicas": 3}));
     let before = ["web-0", "web-1"].map(|pod| space.get(POD, pod));
@@ -35,7 +35,7 @@ fn pods_that_have_ended_are_replaced_and_events_tell_of_what() {
 
 /// Row 8.
 #[test]
-fn a_pod_that_ends_keeps_its_slot_and_no_other() {
+fn terminating_pod_keeps_its_slot() {
     let space = with_nodes("ending");
     space.ready_podset("web", json!({"replicas": 3}));
     let before = space.get(POD, "web-1");

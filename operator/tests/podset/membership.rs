@@ -35,7 +35,7 @@ fn pod_that_loses_the_label_is_released_and_adopted_again_with_it() {
 
 /// Rows 6 and 10.
 #[test]
-fn a_pod_that_gets_the_label_of_another_set_changes_hands() {
+fn pod_with_the_label_of_another_set_is_adopted_by_it() {
     let space = with_nodes("hands");
     space.ready_podset("a", json!({"replicas": 2}));
     let other = space.ready_podset("b", json!({}));
@@ -73,7 +73,7 @@ fn pod_that_loses_only_its_owner_is_adopted_again() {
 
 /// Rows 5 and 6. An adopted pod is patched with its UID, and its template is not compared.
 #[test]
-fn orphans_are_taken_in_together_after_one_fresh_look_at_the_set() {
+fn orphans_are_adopted_together_after_one_read_of_the_set() {
     let space = bare("orphans");
     let label = json!({"appdeploy.dev/podset": "web"});
     for pod in ["x", "y", "z"] {
@@ -163,7 +163,7 @@ fn adopted_pod_that_loses_the_label_is_released() {
 
 /// Rows 5 and 12. The set has said that it is being deleted before the orphan is there.
 #[test]
-fn a_set_that_is_being_deleted_takes_nothing_in_and_lets_nothing_go() {
+fn terminating_set_adopts_and_releases_nothing() {
     let (_operator, space) = without_nodes("deleted-adopts");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     space.hold(PODSET, "web");
@@ -198,7 +198,7 @@ fn finished_orphans_of_a_set_are_adopted_and_replaced() {
 
 /// Row 9.
 #[test]
-fn a_pod_that_is_first_seen_when_it_is_being_deleted_was_deleted() {
+fn pod_that_is_terminating_in_its_first_event_counts_as_deleted() {
     let (operator, space) = without_nodes("first-seen");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     operator.terminate();

@@ -8,7 +8,7 @@ use crate::podset::{stray, with_nodes};
 
 /// Row 11. Each is worse than those that stay, in a way that matters less than that of the one before.
 #[test]
-fn pods_are_given_up_in_the_order_of_a_replica_set() {
+fn pods_are_deleted_in_the_order_of_a_replica_set() {
     let space = with_nodes("order");
     space.ready_podset("web", json!({"replicas": 4}));
     let cost = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}});

@@ -54,7 +54,7 @@ fn quota_costs_one_create_per_attempt_and_is_reported_until_its_end() {
 
 /// Row 14. The create fails at each attempt, and must not keep the correction from the pods that exist.
 #[test]
-fn a_corrected_image_reaches_existing_pods_while_a_quota_refuses_the_others() {
+fn corrected_image_is_rolled_out_while_a_quota_rejects_new_pods() {
     let (_operator, space) = without_nodes("quota-image");
     allow_no_pods(&space);
     space.podset("web", json!({"replicas": 5, "template": {"image": "app:typo"}}));
@@ -112,7 +112,7 @@ fn rejected_delete_is_not_reported_as_a_create() {
 
 /// Row 4.
 #[test]
-fn a_namespace_that_is_being_deleted_is_left_alone() {
+fn terminating_namespace_gets_no_requests_in_a_loop() {
     let (_operator, space) = without_nodes("terminating");
     space.podset_of("web", json!({"replicas": 3}), &["web-0", "web-1", "web-2"]);
     // It stays: there is no garbage collector.

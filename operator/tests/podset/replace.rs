@@ -13,7 +13,7 @@ fn chosen_of(space: &Namespace, names: &[&str]) -> Vec<Value> {
 
 /// Also with an operator that is started in between: the new pod itself names the pod that it replaces.
 #[test]
-fn the_chosen_pod_stays_until_its_successor_is_ready() {
+fn chosen_pod_is_kept_until_its_successor_is_ready() {
     let (operator, space) = without_nodes("replace");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     for pod in ["web-0", "web-1"] {
@@ -72,7 +72,7 @@ fn chosen_pods_are_replaced_one_after_the_other() {
 
 /// If the new pod does not start, the running one stays; if the user changes the set again, the new one is deleted.
 #[test]
-fn a_replacement_that_is_taken_back_leaves_the_chosen_pod() {
+fn cancelled_replacement_keeps_the_chosen_pod() {
     let (_operator, space) = without_nodes("replace-back");
     space.podset_of("web", json!({}), &["web-0"]);
     space.pod_runs("web-0", "one", true);

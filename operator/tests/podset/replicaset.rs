@@ -59,7 +59,7 @@ fn pods_are_adopted_unless_another_controller_owns_them() {
 
 /// `TestGeneralPodAdoption`.
 #[test]
-fn a_reference_that_is_no_longer_of_a_controller_becomes_one_again() {
+fn owner_reference_without_controller_is_restored() {
     let (_operator, space) = without_nodes("demoted");
     let set = space.podset_of("web", json!({}), &["web-0"]);
     let pod = space.get(POD, "web-0");
@@ -77,7 +77,7 @@ fn a_reference_that_is_no_longer_of_a_controller_becomes_one_again() {
 
 /// `TestPodDeletionCost`: with the same cost the number of restarts decides, and a cost decides before it.
 #[test]
-fn among_pods_of_the_same_cost_those_with_more_restarts_go_first() {
+fn among_pods_of_the_same_cost_those_with_more_restarts_are_deleted_first() {
     let (_operator, space) = without_nodes("restarts");
     // Neither is the one that its slot alone would give up.
     let cases = [
@@ -145,7 +145,7 @@ fn surplus_pods_are_adopted_and_then_deleted() {
 
 /// `TestReplicaSetsAppsV1DefaultGCPolicy`: without a policy of the client, pods are deleted in the background.
 #[test]
-fn a_set_that_is_deleted_without_a_policy_takes_its_pods_along() {
+fn set_deleted_without_a_propagation_policy_deletes_its_pods() {
     let space = with_nodes("policy-default");
     space.ready_podset("web", json!({}));
     space.hold(PODSET, "web");
@@ -161,7 +161,7 @@ fn a_set_that_is_deleted_without_a_policy_takes_its_pods_along() {
 
 /// `TestSpecReplicasChange`.
 #[test]
-fn the_observed_generation_follows_changes_of_the_scale_and_of_the_template() {
+fn observed_generation_follows_scaling_and_template_changes() {
     let space = with_nodes("generations");
     space.ready_podset("web", json!({"replicas": 2}));
     for (generation, count) in [(2, 3), (3, 0), (4, 2)] {
@@ -179,7 +179,7 @@ fn the_observed_generation_follows_changes_of_the_scale_and_of_the_template() {
 
 /// `TestOverlappingRSs`. Selectors of sets never overlap; their names may look as if the pods did.
 #[test]
-fn sets_whose_names_overlap_have_pods_of_their_own() {
+fn sets_with_overlapping_names_have_separate_pods() {
     let space = with_nodes("overlap");
     let names = ["web", "web-0", "web-0-0"];
     let sets = names.map(|name| space.podset(name, json!({"replicas": 3})));

@@ -14,7 +14,7 @@ fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 /// Rows 1 and 13.
 #[test]
-fn a_set_costs_a_write_for_each_pod_and_one_for_its_status() {
+fn set_costs_one_write_for_each_pod_and_one_for_its_status() {
     let (operator, space) = without_nodes("costs");
     let mark = space.mark();
     space.podset_of(
@@ -83,7 +83,7 @@ fn changes_of_pods_cost_no_more_requests_than_needed() {
 
 /// The pod was deleted: perhaps the set was, too, and its watch is late.
 #[test]
-fn a_pod_that_was_deleted_costs_a_read_of_its_set_and_a_create() {
+fn deleted_pod_costs_a_read_of_its_set_and_a_create() {
     let (_operator, space) = without_nodes("heal");
     space.podset_of("web", json!({"replicas": 2}), &["web-0", "web-1"]);
     let (before, mark) = (space.get(POD, "web-1"), space.mark());

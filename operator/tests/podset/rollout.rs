@@ -13,7 +13,7 @@ use crate::harness::{Namespace, OPERATOR, Operator, POD, QUIET, count_of, ready,
 use crate::podset::{Space, bare, pod_writes, with_nodes, without_nodes};
 
 #[test]
-fn a_new_image_leaves_pods_where_they_are() {
+fn new_image_is_changed_in_place() {
     let space = with_nodes("in-place");
     space.ready_podset("web", json!({"replicas": 3, "template": {"image": "app:1"}}));
     let places = || -> Vec<[String; 5]> {
@@ -44,7 +44,7 @@ fn a_new_image_leaves_pods_where_they_are() {
 
 /// Also by an operator that is started in the middle of it, which does not take what is updating for what is available.
 #[test]
-fn a_pod_is_changed_when_the_one_before_runs_its_new_container() {
+fn next_pod_is_updated_when_the_previous_one_runs_its_new_container() {
     let (operator, space) = played("one-by-one", json!({"replicas": 3}));
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     let first = until_updating(&space, 1);
@@ -97,7 +97,7 @@ fn image_that_exits_after_a_moment_does_not_spread() {
 
 /// A container that has restarted since an operator has heard of it last is not one of the new image.
 #[test]
-fn image_of_a_pod_that_has_restarted_in_the_meantime_is_changed_after_a_second_look() {
+fn image_of_a_restarted_pod_is_changed_after_a_second_read() {
     let space = bare("restarted");
     let proxy = Proxy::before(&space.cluster.control_plane, OPERATOR, &[]).unwrap();
     let operator = space
@@ -122,7 +122,7 @@ fn image_of_a_pod_that_has_restarted_in_the_meantime_is_changed_after_a_second_l
 }
 
 #[test]
-fn a_percentage_is_of_the_replicas() {
+fn percentage_is_relative_to_the_replicas() {
     let (_operator, space) = played("percentage", json!({"replicas": 5, "maxUnavailable": "50%"}));
     space.set_podset("web", json!({"template": {"image": "app:2"}}));
     until_updating(&space, 2);
@@ -152,7 +152,7 @@ fn any_other_change_replaces_pods_one_by_one() {
 }
 
 #[test]
-fn a_new_template_that_does_not_work_costs_no_more_than_may_be_unavailable() {
+fn broken_template_costs_at_most_max_unavailable_pods() {
     let (_operator, space) = played("broken", json!({"replicas": 3}));
     let before = space.pod_uids();
     let template = json!({"image": "app:2", "env": [{"name": "A", "value": "b"}]});

@@ -11,7 +11,7 @@ fn pod(name: &str) -> Value {
 }
 
 #[test]
-fn a_bad_spec_is_refused_with_what_to_write_instead() {
+fn invalid_spec_is_rejected_with_what_to_write_instead() {
     let max = "maxUnavailable is a number from 1 to 1000, or a percentage from 1% to 100%; write it like 2 or 25%";
     let template = |mut fields: Value| {
         fields["image"] = json!("nginx");
@@ -67,7 +67,7 @@ fn a_bad_spec_is_refused_with_what_to_write_instead() {
 }
 
 #[test]
-fn a_good_spec_is_taken() {
+fn valid_spec_is_accepted() {
     let space = bare("good");
     let specs = [
         json!({"replicas": 0, "maxUnavailable": 1}),
@@ -82,7 +82,7 @@ fn a_good_spec_is_taken() {
 }
 
 #[test]
-fn a_name_has_to_serve_in_names_of_pods() {
+fn name_of_a_set_must_be_valid_in_names_of_pods() {
     let space = bare("named");
     let long = "a".repeat(53);
     for name in ["a", "a-0", &long] {

@@ -36,7 +36,7 @@ type Change<'a> = (&'a str, Verb, &'a dyn Fn(), &'a dyn Fn());
 
 /// An admission webhook that does not answer, for one verb after the other.
 #[test]
-fn requests_that_hang_are_few_and_other_sets_go_on() {
+fn hanging_requests_are_limited_and_do_not_delay_other_sets() {
     let (proxy, _operator, space) = behind_proxy("hanging");
     let label = json!({"appdeploy.dev/podset": "strays"});
     for pod in 0..40 {

@@ -48,7 +48,7 @@ fn terminating_pods_are_replaced_after_their_deletion_and_not_deleted_again() {
 
 /// `TestStatefulSetStatusWithPodFail`.
 #[test]
-fn the_status_counts_the_pods_that_could_be_created() {
+fn status_counts_the_created_pods() {
     let (_operator, space) = without_nodes("partial");
     allow_no_pods(&space);
     space.podset("web", json!({"replicas": 4}));
@@ -66,9 +66,9 @@ fn the_status_counts_the_pods_that_could_be_created() {
     );
 }
 
-/// `TestDeletingPodForRollingUpdatePartition`: a pod that is stuck while it terminates holds up the rollout.
+/// `TestDeletingPodForRollingUpdatePartition`: a pod that does not terminate delays the rollout.
 #[test]
-fn a_rollout_waits_for_a_pod_that_is_stuck_while_it_terminates() {
+fn rollout_waits_for_a_pod_that_does_not_terminate() {
     let (_operator, space) = without_nodes("stuck-rollout");
     let all = ["web-0", "web-1", "web-2"];
     space.podset_of("web", json!({"replicas": 3}), &all);

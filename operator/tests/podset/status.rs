@@ -30,7 +30,7 @@ fn status_reports_the_observed_spec_and_is_not_written_again() {
 
 /// Row 15. Waiting pods cause no status.
 #[test]
-fn pods_become_available_by_the_clock_alone() {
+fn pods_become_available_without_an_event() {
     let space = with_nodes("min-ready");
     space.podset("web", json!({"replicas": 3, "minReadySeconds": 4}));
     let set = space.until_podset("web", "they are ready", |set| count_of(set, "readyReplicas") == 3);
@@ -84,7 +84,7 @@ fn kubectl_shows_and_scales_a_set() {
 
 /// The autoscaler finds out what it scales, and how far it is; there are no metrics here to scale by.
 #[test]
-fn an_autoscaler_finds_what_it_scales() {
+fn autoscaler_finds_the_set_that_it_scales() {
     let space = with_nodes("autoscale");
     space.ready_podset("web", json!({"replicas": 2}));
     space.kubectl(&["autoscale", "podset", "web", "--min=2", "--max=5"]);

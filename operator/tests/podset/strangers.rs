@@ -9,7 +9,7 @@ use crate::podset::{stray, with_nodes, without_nodes};
 
 /// Row 7. A ReplicaSet, whose pods carry our label.
 #[test]
-fn the_pods_of_a_replica_set_with_our_label_are_its_own() {
+fn pods_of_a_replica_set_with_the_set_label_are_not_adopted() {
     let space = with_nodes("replica-set");
     let labels = json!({"app": "legacy", "appdeploy.dev/podset": "web"});
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]}});
@@ -31,7 +31,7 @@ fn the_pods_of_a_replica_set_with_our_label_are_its_own() {
 
 /// Row 7. By UID: the owner may well have the same name. Without the garbage collector, who would take them away.
 #[test]
-fn the_pods_of_a_set_of_the_same_name_are_its_own() {
+fn pods_of_another_set_of_the_same_name_are_not_adopted() {
     let (_operator, space) = without_nodes("namesake");
     let owner = json!([{"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet", "name": "web", "uid": "u-1",
         "controller": true}]);

@@ -13,7 +13,7 @@ use crate::podset::{pod_writes, with_nodes};
 
 /// Row 12. The pods are the garbage collector's.
 #[test]
-fn a_set_that_is_being_deleted_writes_nothing_but_its_status() {
+fn terminating_set_writes_only_its_status() {
     let space = with_nodes("foreground");
     space.ready_podset("web", json!({"replicas": 3}));
     space.hold(POD, "web-0");
@@ -31,7 +31,7 @@ fn a_set_that_is_being_deleted_writes_nothing_but_its_status() {
 }
 
 #[test]
-fn pods_go_in_the_background() {
+fn pods_are_deleted_in_the_background() {
     let space = with_nodes("background");
     space.ready_podset("web", json!({"replicas": 3}));
     let mark = space.mark();
@@ -44,7 +44,7 @@ fn pods_go_in_the_background() {
 
 /// Row 6.
 #[test]
-fn orphans_stay_and_a_set_of_the_same_name_takes_them_in() {
+fn orphans_are_adopted_by_a_new_set_of_the_same_name() {
     let space = with_nodes("orphaned");
     space.ready_podset("web", json!({"replicas": 3}));
     let before = space.pod_uids();
@@ -66,7 +66,7 @@ fn orphans_stay_and_a_set_of_the_same_name_takes_them_in() {
 
 /// Row 2.
 #[test]
-fn recreated_set_gets_its_own_pods() {
+fn recreated_set_gets_new_pods() {
     let space = with_nodes("recreated");
     space.ready_podset("web", json!({"replicas": 5}));
     let before: BTreeSet<String> = space.pod_uids().into_values().collect();

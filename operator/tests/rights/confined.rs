@@ -9,7 +9,7 @@ use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
 use testcluster::{ControlPlane, Kubectl};
 
 use crate::harness::{
-    Cluster, DEPLOYMENT, Namespace, POD, PODSET, SERVICE, Shared, await_policy, eventually, text, uid, web,
+    Cluster, DEPLOYMENT, Namespace, POD, PODSET, QUEUE, SERVICE, Shared, await_policy, eventually, text, uid, web,
 };
 
 const SYSTEM: &str = crd::OPERATOR_NAMESPACE;
@@ -127,7 +127,7 @@ fn create_denied(thief: &Kubectl, object: &Value, why: &str) {
 }
 
 #[test]
-fn pods_that_reach_beyond_their_namespace_are_denied() {
+fn pods_with_access_to_the_host_are_denied() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("reach");
@@ -199,7 +199,7 @@ fn pods_that_reach_beyond_their_namespace_are_denied() {
 }
 
 #[test]
-fn objects_without_an_owner_of_ours_are_denied() {
+fn objects_without_an_app_or_set_as_owner_are_denied() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("owners");
@@ -236,7 +236,7 @@ fn objects_without_an_owner_of_ours_are_denied() {
 }
 
 #[test]
-fn objects_of_others_are_neither_changed_nor_deleted() {
+fn third_party_objects_are_neither_changed_nor_deleted() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("foreign");
@@ -307,6 +307,79 @@ fn objects_of_others_are_neither_changed_nor_deleted() {
 }
 
 #[test]
+fn of_queues_only_the_finalizer_and_the_output_are_written() {
+    let cluster = cluster();
+    let thief = stolen(&cluster);
+    let space = cluster.namespace("queues");
+    space.create(
+        QUEUE,
+        json!({"metadata": {"name": "orders", "finalizers": ["example.com/other"]}, "spec": {"sqs": {"region": "us-east-1"}}}),
+    );
+    let patch = |patch: Value| {
+        let patch = patch.to_string();
+        let arguments = [
+            "-n",
+            &space.name,
+            "patch",
+            "appqueue",
+            "orders",
+            "--type=merge",
+            "--dry-run=server",
+            "-p",
+            &patch,
+        ];
+        thief.run(&arguments).map_err(|error| error.to_string())
+    };
+    for change in [
+        json!({"spec": {"sqs": {"delaySeconds": 1}}}),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"metadata": {"finalizers": ["example.com/other", "example.com/more"]}}),
+        json!({"metadata": {"finalizers": ["appdeploy.dev/queue"]}}),
+        json!({"metadata": {"ownerReferences": [owner("AppDeploy", "web")]}}),
+    ] {
+        let refused = patch(change.clone()).unwrap_err();
+        assert!(
+            refused.contains("nothing of an AppQueue but its finalizer"),
+            "{change}: {refused}"
+        );
+    }
+    patch(json!({"metadata": {"finalizers": ["example.com/other", "appdeploy.dev/queue"]}})).unwrap();
+
+    let output = |owner: Value, name: &str| {
+        object("v1", "ConfigMap", &space.name, name, &json!({}))
+            .as_object()
+            .cloned()
+            .map(|mut map| {
+                map["metadata"]["labels"] =
+                    json!({crd::label::MANAGED_BY: crd::label::MANAGED_BY_VALUE, crd::label::NAME: "orders"});
+                map["metadata"]["ownerReferences"] = json!([owner]);
+                Value::Object(map)
+            })
+            .unwrap()
+    };
+    create_denied(
+        &thief,
+        &output(owner("AppDeploy", "orders"), "orders-queue"),
+        "whose controller is",
+    );
+    create_denied(
+        &thief,
+        &output(owner("AppQueue", "orders"), "other"),
+        "ends with -queue",
+    );
+    create_denied(
+        &thief,
+        &object("v1", "ConfigMap", &space.name, "plain", &json!({})),
+        "whose controller is",
+    );
+    let ours = output(owner("AppQueue", "orders"), "orders-queue").to_string();
+    thief
+        .run_with_input(&["create", "--dry-run=server", "-f", "-"], &ours)
+        .unwrap();
+}
+
+#[test]
 fn all_other_kinds_are_denied() {
     let cluster = cluster();
     let thief = stolen(&cluster);
@@ -344,7 +417,6 @@ fn all_other_kinds_are_denied() {
     job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     for object in [
         object("v1", "ServiceAccount", name, "thief", &json!({})),
-        object("v1", "ConfigMap", name, "thief", &json!({})),
         object("v1", "Namespace", "", "thief", &json!({})),
         object(rbac, "ClusterRole", "", "thief", &json!({"rules": []})),
         object("batch/v1", "Job", name, "thief", &job),
@@ -484,7 +556,7 @@ fn fields_of_other_managers_block_no_later_write() {
 
 /// What a policy can't see: whether an owner exists. That nothing else is to be gained by it is what the other tests show.
 #[test]
-fn an_owner_that_does_not_exist_is_not_noticed() {
+fn owner_that_does_not_exist_is_not_detected() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("made-up");

@@ -35,7 +35,7 @@ pub fn has_children(space: &Namespace) {
     app_says(space, "");
 }
 
-pub fn children_come_back(space: &Namespace) {
+pub fn children_are_recreated(space: &Namespace) {
     has_children(space);
     for kind in [DEPLOYMENT, SERVICE, INGRESS] {
         let before = space.get(kind, "shop");
@@ -147,7 +147,7 @@ pub fn has_pod(space: &Namespace) {
     set_is_reported(space);
 }
 
-pub fn pod_comes_back(space: &Namespace) {
+pub fn pod_is_recreated(space: &Namespace) {
     has_pod(space);
     let before = space.get(POD, "set-0");
     space.delete(POD, "set-0");

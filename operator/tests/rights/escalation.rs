@@ -72,7 +72,7 @@ impl Stage {
 }
 
 #[test]
-fn an_editor_of_apps_may_nothing_else() {
+fn editor_of_apps_has_no_other_rights() {
     let stage = Stage::new("nothing-else");
     for trial in [
         "create pods",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Namespace, Operator, config, eventually};
+use crate::rights::queues;
 
 /// One verb on one resource of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +45,8 @@ impl Lacking {
     /// Starts an operator for a namespace of its own.
     pub fn start(cluster: &Arc<Cluster>, right: Right) -> Self {
         let space = cluster.namespace(&right.slug());
-        let flags = ["--watch-namespace".to_owned(), space.name.clone()];
+        let mut flags = vec!["--watch-namespace".to_owned(), space.name.clone()];
+        flags.extend(queues::flags());
         Self::start_with(space, right, &flags)
     }
 

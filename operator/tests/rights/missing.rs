@@ -1,5 +1,4 @@
-//! I1: an operator that lacks one of its rights says which one, goes on with the rest, and needs no restart when it is
-//! granted.
+//! I1: an operator that lacks a right reports it, continues with the rest, and needs no restart when it is granted.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -8,14 +7,20 @@ use std::thread;
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, SERVICE, Shared, eventually};
+use crate::harness::{
+    APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, QUEUE, SERVICE, Shared, eventually,
+};
 use crate::rights::deeds::{
-    answer_is_reported, app_is_reported, app_says, becomes, change, children_come_back, has_children, has_pod,
-    knows_the_class, leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_comes_back,
+    answer_is_reported, app_is_reported, app_says, becomes, change, children_are_recreated, has_children, has_pod,
+    knows_the_class, leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_is_recreated,
     scale_down, set_is_reported, set_says, stray_is_adopted, take_the_name, take_the_pods_name, warn, warn_again,
     warn_again_and_again,
 };
 use crate::rights::lacking::{Lacking, Right, granted, rights};
+use crate::rights::queues::{
+    change_the_output, lose_the_queue, make_queue, output_is_recreated, output_is_restored, queue_is_ready, queue_says,
+    take_the_name_of_the_output,
+};
 
 /// What happens without a right.
 struct Case {
@@ -32,10 +37,11 @@ struct Case {
 enum Reported {
     App,
     PodSet,
+    Queue,
     Log,
 }
 
-use Reported::{App, Log, PodSet};
+use Reported::{App, Log, PodSet, Queue};
 
 const OURS: &str = crd::GROUP;
 const NETWORK: &str = "networking.k8s.io";
@@ -84,7 +90,7 @@ fn cases() -> Vec<Case> {
         case(("update", OURS, "appdeploys/finalizers"), App, make_app, has_children),
         case(("update", OURS, "podsets/finalizers"), PodSet, make_set, has_pod),
         case(("list", "", "pods"), Log, make_set, has_pod),
-        case(("watch", "", "pods"), Log, make_set, pod_comes_back),
+        case(("watch", "", "pods"), Log, make_set, pod_is_recreated),
         case(("create", "", "pods"), PodSet, make_set, has_pod),
         case(("get", "", "pods"), PodSet, take_the_pods_name, |space| {
             set_says(space, "NameConflict");
@@ -169,7 +175,7 @@ fn cases() -> Vec<Case> {
     ] {
         cases.extend([
             case(("list", group, resource), App, make_app, has_children),
-            case(("watch", group, resource), Log, make_app, children_come_back),
+            case(("watch", group, resource), Log, make_app, children_are_recreated),
             case(("create", group, resource), App, make_app, has_children),
             case(("get", group, resource), App, taken, |space| {
                 app_says(space, "NameConflict");
@@ -177,6 +183,35 @@ fn cases() -> Vec<Case> {
         ]);
     }
     cases
+}
+
+/// What is asked for AppQueues.
+fn cases_of_queues() -> Vec<Case> {
+    vec![
+        case(("list", OURS, "appqueues"), Log, make_queue, queue_is_ready),
+        case(("watch", OURS, "appqueues"), Log, make_queue, queue_is_ready),
+        case(("get", OURS, "appqueues"), Queue, lose_the_queue, queue_is_ready),
+        case(("patch", OURS, "appqueues"), Queue, make_queue, queue_is_ready),
+        case(("patch", OURS, "appqueues/status"), Log, make_queue, queue_is_ready),
+        case(
+            ("update", OURS, "appqueues/finalizers"),
+            Queue,
+            make_queue,
+            queue_is_ready,
+        ),
+        case(("list", "", "configmaps"), Log, make_queue, queue_is_ready),
+        case(("watch", "", "configmaps"), Log, make_queue, output_is_recreated),
+        case(("create", "", "configmaps"), Queue, make_queue, queue_is_ready),
+        case(("get", "", "configmaps"), Queue, take_the_name_of_the_output, |space| {
+            queue_says(space, "NameConflict");
+        }),
+        case(
+            ("patch", "", "configmaps"),
+            Queue,
+            change_the_output,
+            output_is_restored,
+        ),
+    ]
 }
 
 /// What is asked for in the whole cluster alone.
@@ -203,9 +238,12 @@ fn cluster() -> Arc<Cluster> {
 }
 
 #[test]
-fn there_is_a_case_for_each_right() {
+fn each_right_has_a_test_case() {
     let of = |right: Right| (right.verb.to_owned(), right.group.to_owned(), right.resource.to_owned());
-    let cases = cases().into_iter().chain(cases_of_the_cluster());
+    let cases = cases()
+        .into_iter()
+        .chain(cases_of_queues())
+        .chain(cases_of_the_cluster());
     let cases: BTreeSet<_> = cases
         .map(|case| case.right)
         .chain(ELECTION)
@@ -217,9 +255,18 @@ fn there_is_a_case_for_each_right() {
 }
 
 #[test]
-fn each_right_is_missed_and_granted() {
+fn missing_right_is_reported_until_it_is_granted() {
+    miss_each(cases());
+}
+
+#[test]
+fn missing_right_to_queues_is_reported_until_it_is_granted() {
+    miss_each(cases_of_queues());
+}
+
+fn miss_each(cases: Vec<Case>) {
     let cluster = cluster();
-    let cases = Mutex::new(cases().into_iter());
+    let cases = Mutex::new(cases.into_iter());
     let next = || cases.lock().unwrap().next();
     // Most of the time is spent waiting until something is tried again.
     thread::scope(|scope| {
@@ -234,7 +281,7 @@ fn each_right_is_missed_and_granted() {
 }
 
 #[test]
-fn a_right_to_classes_is_missed_and_granted() {
+fn missing_right_to_ingress_classes_is_reported_until_it_is_granted() {
     for case in cases_of_the_cluster() {
         let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
         miss(&case, &Lacking::start_for_all(&cluster, case.right));
@@ -243,7 +290,7 @@ fn a_right_to_classes_is_missed_and_granted() {
 
 /// One that can't be elected writes nothing, and is elected when it can.
 #[test]
-fn a_right_to_the_lease_is_missed_and_granted() {
+fn missing_right_to_the_lease_is_reported_until_it_is_granted() {
     let cluster = cluster();
     for right in ELECTION {
         let space = cluster.namespace(&right.slug());
@@ -269,6 +316,7 @@ fn miss(case: &Case, lacking: &Lacking) {
     match case.reported {
         App => drop(space.until(APP, "shop", &what, says)),
         PodSet => drop(space.until(PODSET, "set", &what, says)),
+        Queue => drop(space.until(QUEUE, "orders", &what, says)),
         Log => lacking.until_logged(),
     }
     // The other kind has nothing to do with it.

@@ -12,20 +12,14 @@ use crate::harness::{
     APP, CLASS, Cluster, DEPLOYMENT, Namespace, OPERATOR, QUIET, condition, eventually, ready, text, web,
 };
 
-/// Builds the plugin from the sources that are there, and returns it. Cargo builds only the programs of this crate for its
-/// tests, so the plugin next to the operator may be of any age.
+/// Builds the plugin from the current sources, and returns it. Cargo builds only the programs of this crate for its tests, so
+/// the plugin next to the operator may be of any age. Built are the targets of `make test`, with whose features nothing is
+/// built a second time.
 fn plugin() -> PathBuf {
     let operator = Path::new(env!("CARGO_BIN_EXE_appdeploy-operator"));
     let folder = operator.parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "--workspace",
-        "--bin",
-        "kubectl-appdeploy",
-        "--target-dir",
-    ]);
+    build.args(["build", "--quiet", "--workspace", "--all-targets", "--target-dir"]);
     build
         .arg(folder.parent().unwrap())
         .current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -55,7 +49,7 @@ fn install(cluster: &Cluster, namespaces: &str) {
 }
 
 #[test]
-fn an_operator_of_some_namespaces_asks_for_nothing_it_may_not_have() {
+fn operator_of_some_namespaces_sends_no_forbidden_request() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let [shop, blog] = ["shop", "blog"].map(|name| cluster.namespace(name));
     // The harness has granted everything.

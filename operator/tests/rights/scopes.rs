@@ -49,7 +49,7 @@ fn works(space: &Namespace) {
 }
 
 #[test]
-fn a_namespace_that_may_not_be_read_holds_up_no_other() {
+fn forbidden_namespace_does_not_delay_others() {
     let cluster = cluster();
     let [open, closed] = ["open", "closed"].map(|name| cluster.namespace(name));
     let (user, rules) = ("operator-of-one", granted(&cluster));
@@ -76,7 +76,7 @@ fn a_namespace_that_may_not_be_read_holds_up_no_other() {
 }
 
 #[test]
-fn a_kind_that_may_not_be_read_in_one_namespace_holds_up_no_other_namespace() {
+fn kind_forbidden_in_one_namespace_does_not_delay_others() {
     let cluster = cluster();
     let [whole, half] = ["whole", "half"].map(|name| cluster.namespace(name));
     let (user, rules) = ("operator-of-one-and-a-half", granted(&cluster));

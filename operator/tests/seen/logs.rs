@@ -51,7 +51,7 @@ fn each_json_line_of_a_reconcile_names_object_generation_and_reconcile() {
 }
 
 #[test]
-fn a_text_line_says_the_same_and_a_quiet_log_too() {
+fn text_log_at_level_warn_has_the_same_fields() {
     let (shop, operator) = start("logs-text", &[]);
     // Set while it runs, as in an incident.
     assert_eq!(operator.debug("PUT", "/log-level", "warn").0, 200);
@@ -68,7 +68,7 @@ fn a_text_line_says_the_same_and_a_quiet_log_too() {
 }
 
 #[test]
-fn a_steady_cluster_is_not_talked_about() {
+fn nothing_is_logged_in_a_steady_cluster() {
     let (shop, operator) = start("logs-calm", &[]);
     assert_eq!(operator.debug("PUT", "/log-level", "info").0, 200);
     for name in ["one", "two", "three"] {

@@ -22,7 +22,7 @@ fn made<'a>(spans: &'a [Span], name: &str) -> Option<&'a Span> {
 }
 
 #[test]
-fn a_reconcile_is_a_span_with_a_span_for_each_request() {
+fn reconcile_is_a_span_with_a_span_for_each_request() {
     let cluster = cluster();
     let collector = Collector::start();
     let shop = cluster.namespace("traces");
@@ -89,7 +89,7 @@ fn a_reconcile_is_a_span_with_a_span_for_each_request() {
 }
 
 #[test]
-fn a_collector_that_is_away_costs_one_line() {
+fn missing_collector_is_logged_once() {
     let cluster = cluster();
     let shop = cluster.namespace("traces-away");
     let address = free_address();
@@ -111,7 +111,7 @@ fn a_collector_that_is_away_costs_one_line() {
 }
 
 #[test]
-fn the_end_does_not_wait_for_a_collector_that_does_not_answer() {
+fn shutdown_does_not_wait_for_a_collector() {
     let cluster = cluster();
     let shop = cluster.namespace("traces-silent");
     // Connections are accepted, and no request is read.

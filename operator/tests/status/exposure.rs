@@ -9,7 +9,7 @@ use crate::harness::{APP, CLASS, Cluster, INGRESS, condition, ready, text, web};
 use crate::status::{holds, is_ready, namespace};
 
 #[test]
-fn an_app_of_a_class_waits_for_its_address() {
+fn app_with_an_ingress_class_waits_for_its_address() {
     let shop = namespace("class");
     let mut spec = web();
     spec["ingressClassName"] = json!("lane");
@@ -49,7 +49,7 @@ fn an_app_of_a_class_waits_for_its_address() {
 
 /// In a cluster of its own, because a default class concerns every application.
 #[test]
-fn a_default_class_concerns_every_app_without_one() {
+fn default_class_applies_to_apps_without_a_class() {
     let shop = Arc::new(Cluster::start(ControlPlane::builder()).with_operator(&[])).namespace("default-class");
     for name in ["shop", "blog"] {
         shop.settled_app(name, web());

@@ -23,7 +23,7 @@ fn report(space: &Namespace, pod: &str) {
 }
 
 #[test]
-fn last_words_next_to_added_fields_stay_out_of_the_status() {
+fn output_of_a_container_with_added_fields_is_not_in_the_status() {
     let space = namespace("output");
     let env = json!([{"name": "A", "value": "1"}]);
     let containers = [
@@ -59,7 +59,7 @@ fn last_words_next_to_added_fields_stay_out_of_the_status() {
 
 /// A webhook adds fields to the pods of a PodSet when they are created; here the pod was made by hand and adopted.
 #[test]
-fn last_words_of_an_adopted_pod_with_a_mount_stay_out_of_the_status_of_its_podset() {
+fn output_of_an_adopted_pod_with_a_mount_is_not_in_the_status_of_its_set() {
     let space = namespace("output-podset");
     let mount = json!({"name": "app", "image": "nginx", "volumeMounts": [{"name": "keys", "mountPath": "/keys"}]});
     crashed(&space, "set-0", &json!({"appdeploy.dev/podset": "set"}), &mount);

@@ -35,7 +35,7 @@ async fn server_supports_only_tls_1_3() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn http_that_is_old_or_none_is_answered_or_ended() {
+async fn old_or_invalid_http_is_answered_or_disconnected() {
     let server = Server::start(Limits::default()).await;
     let mut stream = server.caller().connect().await.unwrap();
     stream
@@ -186,7 +186,7 @@ async fn three_hundred_idle_connections_do_not_block_new_ones() {
 
 /// What is large waits for its turn, and no longer than for those that are too slow. What is small does not wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_requests_take_turns() {
+async fn large_requests_are_processed_one_at_a_time() {
     let limits = Limits {
         request: Duration::from_secs(6),
         ..Limits::default()

@@ -151,7 +151,7 @@ async fn authorities_are_written_to_the_configurations() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rights_may_come_later() {
+async fn webhooks_are_served_when_rights_are_granted_later() {
     let stage = Stage::without_rights().await;
     stage.namespace("system").await;
     stage.apply(&configuration(MUTATING, &["a.test.dev"])).await;

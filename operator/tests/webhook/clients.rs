@@ -43,7 +43,7 @@ impl Authority {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_client_ca_only_its_certificates_are_answered() {
+async fn only_clients_with_a_certificate_of_the_client_ca_are_accepted() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.crt");

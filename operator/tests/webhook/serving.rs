@@ -16,7 +16,7 @@ use crate::webhook::client::{Caller, head, read_all, read_line};
 use crate::webhook::server::{NAMESPACE, Server, certificate, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_stays_for_the_next_request() {
+async fn connection_is_kept_for_the_next_request() {
     let limits = Limits {
         head: Duration::from_secs(1),
         ..Limits::default()
@@ -33,7 +33,7 @@ async fn a_connection_stays_for_the_next_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn running_requests_are_not_ended_for_new_connections() {
+async fn running_requests_are_not_aborted_for_new_connections() {
     let limits = Limits {
         connections: 8,
         ..Limits::default()
@@ -51,14 +51,14 @@ async fn running_requests_are_not_ended_for_new_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_panics_is_an_answer() {
+async fn panic_of_a_handler_is_answered() {
     let server = Server::start(Limits::default()).await;
     assert_eq!(server.caller().post("/panic", "").await.unwrap().0, 500);
     server.is_well().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn running_requests_are_answered_at_the_end() {
+async fn running_requests_are_answered_at_shutdown() {
     let server = Server::start(Limits::default()).await;
     let caller = server.caller();
     let mut idle = caller.connect().await.unwrap();

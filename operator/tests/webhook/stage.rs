@@ -21,7 +21,7 @@ use operator::webhook::served::Served;
 use operator::webhook::server::Limits;
 use operator::webhook::{Options, Source, Webhook};
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
+use testcluster::{ControlPlane, PooledControlPlane};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
@@ -57,7 +57,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: webhooks}]
 ";
 
 pub struct Stage {
-    pub control_plane: ControlPlane,
+    pub control_plane: PooledControlPlane,
     pub admin: Client,
     pub user: Client,
 }
@@ -88,7 +88,7 @@ impl Stage {
     }
 
     pub async fn without_rights() -> Arc<Self> {
-        let control_plane = spawn_blocking(|| ControlPlane::start().unwrap()).await.unwrap();
+        let control_plane = spawn_blocking(|| ControlPlane::pooled().unwrap()).await.unwrap();
         let user = control_plane.kubeconfig_for(USER, &[]).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         Arc::new(Self {

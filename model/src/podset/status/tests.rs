@@ -20,16 +20,16 @@ fn set() -> PodSet {
 }
 
 struct Case {
-    wanted: Wanted,
+    valid: ValidPodSet,
     pods: Vec<SetPod>,
     states: Vec<PodState>,
     taken: BTreeMap<u16, NameHolder>,
 }
 
 impl Case {
-    fn of(wanted: Wanted, pods: impl Into<Vec<SetPod>>) -> Self {
+    fn of(valid: ValidPodSet, pods: impl Into<Vec<SetPod>>) -> Self {
         Self {
-            wanted,
+            valid,
             pods: pods.into(),
             states: Vec::new(),
             taken: BTreeMap::new(),
@@ -51,7 +51,7 @@ impl Case {
         };
         status(
             set,
-            Some(&self.wanted),
+            Some(&self.valid),
             input,
             errors,
             Timestamp::from_second(NOW).unwrap(),
@@ -77,7 +77,7 @@ fn report_of(status: &PodSetStatus) -> String {
 
 #[test]
 fn paused_update_is_reported_with_its_progress() {
-    let paused = Wanted { paused: true, ..web(2) };
+    let paused = ValidPodSet { paused: true, ..web(2) };
     let reports = [
         Case::of(paused.clone(), [outdated(0), pod(1)]).report(),
         Case::of(paused, [pod(0), pod(1)]).report(),
@@ -120,8 +120,8 @@ fn overdue_deletion_is_a_cause_even_if_another_pod_was_created() {
     }
 }
 
-fn replacing(replicas: usize, uid: &str) -> Wanted {
-    Wanted {
+fn replacing(replicas: usize, uid: &str) -> ValidPodSet {
+    ValidPodSet {
         replace: [uid.to_owned()].into(),
         ..web(replicas)
     }
@@ -129,7 +129,7 @@ fn replacing(replicas: usize, uid: &str) -> Wanted {
 
 #[test]
 fn progress_is_reported() {
-    let patient = Wanted {
+    let patient = ValidPodSet {
         min_ready: 10,
         ..web(2)
     };
@@ -270,14 +270,14 @@ fn status_does_not_change_while_nothing_else_does() {
     };
     let again = status(
         &later,
-        Some(&case.wanted),
+        Some(&case.valid),
         input,
         &[],
         Timestamp::from_second(NOW + 60).unwrap(),
     );
     assert_eq!(Some(again), later.status);
     assert_eq!(
-        changes_in(&case.wanted, input),
+        changes_in(&case.valid, input),
         Some(Duration::from_secs(540)),
         "the progress deadline"
     );
@@ -302,8 +302,8 @@ fn pod_set_without_progress_for_ten_minutes_is_stalled() {
         };
         let time = Timestamp::from_second(now).unwrap();
         (
-            status(set, Some(&case.wanted), input, &[], time),
-            changes_in(&case.wanted, input),
+            status(set, Some(&case.valid), input, &[], time),
+            changes_in(&case.valid, input),
         )
     };
     let case = Case::of(web(2), [pod(0), not_ready(pod(1))]);

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::slot::{Slots, choose};
 use super::super::visits::visit;
-use super::super::{SetPod, Wanted, rank};
+use super::super::{SetPod, ValidPodSet, rank};
 use super::{Creation, DeletionReason, Step, StepInput, Update, deletion};
 
 /// The active pods of a PodSet, the first to delete first.
 pub struct Active<'a> {
-    set: &'a Wanted,
+    set: &'a ValidPodSet,
     input: StepInput<'a>,
     pub pods: Vec<&'a SetPod>,
     /// The successors of the pods that are being replaced, by the UID of the replaced pod.
@@ -17,7 +17,7 @@ pub struct Active<'a> {
 }
 
 impl<'a> Active<'a> {
-    pub fn of(set: &'a Wanted, input: StepInput<'a>) -> Self {
+    pub fn of(set: &'a ValidPodSet, input: StepInput<'a>) -> Self {
         let mut pods: Vec<_> = input
             .pods
             .iter()

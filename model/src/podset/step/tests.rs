@@ -8,11 +8,11 @@ use super::*;
 use crate::pod::PodState;
 
 /// Returns the next step in one line.
-fn decide(set: &Wanted, pods: &[SetPod]) -> String {
+fn decide(set: &ValidPodSet, pods: &[SetPod]) -> String {
     decide_with(set, pods, &BTreeMap::new(), usize::MAX)
 }
 
-fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, NameHolder>, pace: usize) -> String {
+fn decide_with(set: &ValidPodSet, pods: &[SetPod], taken: &BTreeMap<u16, NameHolder>, pace: usize) -> String {
     let seen = StepInput {
         pods,
         taken,
@@ -24,7 +24,7 @@ fn decide_with(set: &Wanted, pods: &[SetPod], taken: &BTreeMap<u16, NameHolder>,
 }
 
 /// Returns the next step after the first one has failed, in one line.
-fn decide_despite(set: &Wanted, pods: &[SetPod]) -> String {
+fn decide_despite(set: &ValidPodSet, pods: &[SetPod]) -> String {
     let seen = StepInput {
         pods,
         taken: &BTreeMap::new(),
@@ -73,7 +73,7 @@ fn pods_that_are_as_desired_are_not_changed() {
 
 #[test]
 fn pods_of_a_set_that_is_being_deleted_are_not_changed() {
-    let set = Wanted {
+    let set = ValidPodSet {
         deleting: true,
         ..web(3)
     };
@@ -291,7 +291,7 @@ fn surplus_is_deleted_in_the_order_of_a_replica_set() {
 
 #[test]
 fn next_change_is_when_a_pod_becomes_available_or_old_enough() {
-    let set = Wanted {
+    let set = ValidPodSet {
         min_ready: 10,
         ..web(3)
     };
@@ -344,7 +344,7 @@ fn cost_of_a_decision_and_a_status_is_proportional_to_the_pods() {
                 ..PodState::default()
             })
             .collect();
-        let set = Wanted {
+        let set = ValidPodSet {
             replace: (0..count)
                 .filter(|slot| slot % 2 == 1)
                 .map(|slot| format!("p{slot}"))

@@ -76,7 +76,7 @@ fn waking_claimants(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
         for app in &apps {
             let note = || AppDeploy::note(&stores, app);
             wake(
-                guarded(AppDeploy::KIND.plural(), app, note).unwrap_or_default(),
+                guarded(AppDeploy::NAMES.plural, app, note).unwrap_or_default(),
                 priority,
             );
         }

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use model::pod::PodState;
 use model::podset::{
-    Deletion, DeletionReason, PodError, PodRef, SetPod, Step, Wanted, conflicts, next_step, next_step_despite,
+    Deletion, DeletionReason, PodError, PodRef, SetPod, Step, ValidPodSet, conflicts, next_step, next_step_despite,
 };
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
@@ -47,7 +47,7 @@ pub(super) enum StepResult {
 
 impl Reconciler {
     /// Carries out the next step. If it fails, carries out steps that do not depend on it, for a limited time.
-    pub(super) async fn advance(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted) -> StepResult {
+    pub(super) async fn advance(&self, context: &ReconcileContext<PodSet>, valid: &ValidPodSet) -> StepResult {
         let ReconcileContext { key, object: set, .. } = context;
         let pods = &self.stores.set_pods;
         if let Some(why) = pods.kind.health.unseen(&key.namespace) {
@@ -61,10 +61,10 @@ impl Reconciler {
             own_slot: Semaphore::new(1),
             key,
             set,
-            wanted,
+            valid,
         };
         // A set that is being deleted releases no pod.
-        let lost = if wanted.deleting {
+        let lost = if valid.deleting {
             Vec::new()
         } else {
             self.lost_pods(key)
@@ -109,15 +109,15 @@ impl Reconciler {
         failed: Option<&Step>,
     ) -> (Option<Step>, StepResult) {
         let ReconcileContext { key, object: set, .. } = context;
-        let (pods, wanted) = (&self.stores.set_pods, applier.wanted);
+        let (pods, valid) = (&self.stores.set_pods, applier.valid);
         let known = pods.of(key);
-        let doubts = self.record_owned(context, wanted, &known);
-        let memory = self.progress(key, |progress| progress.memory(&wanted.template));
+        let doubts = self.record_owned(context, valid, &known);
+        let memory = self.progress(key, |progress| progress.memory(&valid.template));
         let now = Timestamp::now().as_second();
         let seen = known.seen(&memory, now);
         let step = match failed {
-            None => next_step(wanted, seen),
-            Some(failed) => next_step_despite(wanted, seen, failed),
+            None => next_step(valid, seen),
+            Some(failed) => next_step_despite(valid, seen, failed),
         }
         // The rest is another step: no step may take longer than a reconcile.
         .at_most(CONCURRENCY);
@@ -126,7 +126,7 @@ impl Reconciler {
                 return (None, StepResult::Settled);
             }
             self.progress(key, Progress::settled);
-            let conflicts: Vec<PodError> = conflicts(wanted, seen).into_iter().map(PodError::from).collect();
+            let conflicts: Vec<PodError> = conflicts(valid, seen).into_iter().map(PodError::from).collect();
             let advance = if conflicts.is_empty() {
                 StepResult::Settled
             } else {
@@ -152,14 +152,14 @@ impl Reconciler {
             self.states.expect_deletion(key, &pod.uid);
         }
         let outcome = applier.execute(&step, memory.pace).await;
-        self.record_owned(context, wanted, &pods.of(key));
+        self.record_owned(context, valid, &pods.of(key));
         let done = outcome.errors.is_empty();
         // After a failure, only the regular next step shows that it is over.
         let taken = outcome.taken;
         self.progress(key, |progress| progress.stepped(done && failed.is_none(), taken));
         let ended = Ended::of(&known, &outcome.removed);
         let ages = ended.pods.iter().map(|(pod, _)| now - pod.created);
-        self.progress(key, |progress| progress.ended(&wanted.template, ages));
+        self.progress(key, |progress| progress.ended(&valid.template, ages));
         self.record_ended(set, &ended).await;
         let advance = match (done, outcome.stale) {
             (false, _) => StepResult::Blocked(outcome.errors),
@@ -170,8 +170,8 @@ impl Reconciler {
     }
 
     /// Records which pods exist, and returns why the set must be re-read before they are changed.
-    fn record_owned(&self, context: &ReconcileContext<PodSet>, wanted: &Wanted, known: &Known) -> Doubts {
-        let ours = |pod: &&SetPod| pod.is_controlled_by(wanted) && !pod.deleting;
+    fn record_owned(&self, context: &ReconcileContext<PodSet>, valid: &ValidPodSet, known: &Known) -> Doubts {
+        let ours = |pod: &&SetPod| pod.is_controlled_by(valid) && !pod.deleting;
         let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
         let has_status = context.object.status.is_some();
         self.states.record_owned(&context.key, has_status, Present::new(pods))

@@ -16,7 +16,7 @@ use crate::webhook::review::Request;
 /// The most objects that one spec may refer to: each costs a request to the API server.
 const MAX_REFERENCES: usize = 64;
 
-/// The most access reviews of one admission review that run concurrently, so that others do not wait.
+/// The maximum number of concurrent access reviews of one admission review, so that others are not delayed.
 const CONCURRENCY: usize = 4;
 
 impl Admission {

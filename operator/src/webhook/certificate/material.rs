@@ -235,7 +235,7 @@ fn authority(block: &Pem) -> Option<(CertificateDer<'static>, Span)> {
     is_authority.then_some((certificate, span))
 }
 
-/// Returns when a certificate is valid, and whether it is that of an authority.
+/// Returns the validity of a certificate, and whether it is a CA certificate.
 fn read(certificate: &CertificateDer<'_>) -> Option<(Span, bool)> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let validity = parsed.validity();

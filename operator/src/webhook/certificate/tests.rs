@@ -10,7 +10,7 @@ use super::*;
 use virtual_life::{BEGIN, Life, at, short};
 
 #[test]
-fn four_years_pass_without_a_moment_of_distrust() {
+fn certificates_are_always_trusted_in_four_simulated_years() {
     let mut life = Life::new(Lifetimes::default());
     while life.now < at(4 * 365 * 24 * 60 * 60) {
         let until = life.wait(true);
@@ -42,7 +42,7 @@ fn four_years_pass_without_a_moment_of_distrust() {
 }
 
 #[test]
-fn an_authority_is_replaced_in_three_steps() {
+fn ca_is_replaced_in_three_steps() {
     let mut life = Life::new(short());
     let first = life.material().bundle();
     let mut steps = Vec::new();

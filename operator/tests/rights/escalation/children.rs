@@ -1,4 +1,4 @@
-//! What becomes of a spec.
+//! The spec affects the children, and nothing else does.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn is_harmless(spec: &Value) {
 }
 
 #[test]
-fn only_the_spec_reaches_the_children() {
+fn only_the_spec_affects_the_children() {
     let stage = Stage::new("children");
     let space = &stage.space;
     // The policy of the namespace applies to the operator's pods, too.
@@ -183,7 +183,7 @@ fn only_the_spec_reaches_the_children() {
 
 /// A PodSet adopts pods by their label, as a ReplicaSet does: those without a controller, in its own namespace.
 #[test]
-fn a_pod_set_takes_no_pod_that_is_somebodys() {
+fn pod_set_adopts_no_pod_with_a_controller() {
     let stage = Stage::new("adopts");
     let owner = stage
         .space

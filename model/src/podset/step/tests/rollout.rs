@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::super::super::fixtures::{
     NOW, finished, not_ready, outdated, pod, successor, terminating, web, with_old_image,
 };
-use super::super::super::{ImageChange, SetPod, Wanted};
+use super::super::super::{ImageChange, SetPod, ValidPodSet};
 use super::{decide, decide_despite, decide_with};
 
-fn replacing(set: Wanted, slots: &[u16]) -> Wanted {
-    Wanted {
+fn replacing(set: ValidPodSet, slots: &[u16]) -> ValidPodSet {
+    ValidPodSet {
         replace: slots.iter().map(|slot| format!("p{slot}")).collect(),
         ..set
     }
@@ -28,7 +28,7 @@ fn image_is_changed_in_place_and_other_changes_replace_the_pod() {
 
 #[test]
 fn paused_set_keeps_older_pods_and_creates_missing_ones() {
-    let paused = |replicas| Wanted {
+    let paused = |replicas| ValidPodSet {
         paused: true,
         ..web(replicas)
     };
@@ -41,7 +41,7 @@ fn paused_set_keeps_older_pods_and_creates_missing_ones() {
 #[test]
 fn max_unavailable_limits_updates() {
     let old = [with_old_image(0), with_old_image(1), with_old_image(2)];
-    let set = |max_unavailable| Wanted {
+    let set = |max_unavailable| ValidPodSet {
         max_unavailable,
         ..web(3)
     };
@@ -102,7 +102,7 @@ fn in_doubt(slot: u16) -> SetPod {
 
 #[test]
 fn pods_in_doubt_are_changed_only_as_far_as_max_unavailable_allows() {
-    let set = |replicas, max_unavailable| Wanted {
+    let set = |replicas, max_unavailable| ValidPodSet {
         max_unavailable,
         ..web(replicas)
     };
@@ -140,7 +140,7 @@ fn pod_whose_container_must_restart_is_not_in_doubt() {
 #[test]
 fn chosen_pod_is_deleted_when_its_successor_is_available() {
     let set = replacing(web(2), &[0]);
-    let set = Wanted { min_ready: 10, ..set };
+    let set = ValidPodSet { min_ready: 10, ..set };
     let starting = not_ready(successor(2, 0));
     let just_ready = SetPod {
         ready_since: Some(NOW - 9),
@@ -213,7 +213,7 @@ fn chosen_pod_is_deleted_first_if_there_is_a_surplus() {
 /// Found by the property tests: the pod that had just become ready was kept, and none was available.
 #[test]
 fn available_pod_is_not_deleted_in_favor_of_one_that_has_just_become_ready() {
-    let set = Wanted {
+    let set = ValidPodSet {
         min_ready: 10,
         ..replacing(web(1), &[0])
     };
@@ -261,7 +261,7 @@ fn pods_are_updated_while_others_cannot_be_created() {
     let of_another_shape = [not_ready(outdated(1)), pod(2)];
     assert_eq!(decide_despite(&web(5), &of_another_shape), "delete web-1 (Outdated)");
     let serving = [with_old_image(0), outdated(1), outdated(2), pod(3)];
-    let set = Wanted {
+    let set = ValidPodSet {
         max_unavailable: 4,
         ..web(5)
     };

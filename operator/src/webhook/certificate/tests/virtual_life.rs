@@ -143,7 +143,7 @@ impl Life {
         })
     }
 
-    /// Checks what is true at each moment at which nothing was broken.
+    /// Checks the invariants at each moment without an injected fault.
     pub fn check(&self) {
         let since = self.now - self.lifetimes.overlap;
         assert!(

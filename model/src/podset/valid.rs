@@ -13,7 +13,7 @@ use crate::valid::{Invalid, MAX_NAME, is_name, pod_problems};
 
 /// A valid PodSet, with its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct ValidPodSet {
     /// Its name: the pods are called `<name>-<slot>`.
     pub name: String,
     /// Its UID. A pod is part of the set only if its controller has this UID.
@@ -40,7 +40,7 @@ pub struct Wanted {
     pub shape: String,
 }
 
-impl Wanted {
+impl ValidPodSet {
     /// Validates a PodSet and fills in its defaults.
     ///
     /// # Errors
@@ -140,25 +140,25 @@ mod tests {
 
     use super::*;
 
-    fn wanted(spec: Value) -> Result<Wanted, Invalid> {
+    fn valid(spec: Value) -> Result<ValidPodSet, Invalid> {
         let set: PodSet = serde_json::from_value(json!({
             "apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
             "metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec,
         }))
         .unwrap();
-        Wanted::of(&set)
+        ValidPodSet::of(&set)
     }
 
     #[test]
     fn defaults_are_filled_in() {
-        let set = wanted(json!({})).unwrap();
+        let set = valid(json!({})).unwrap();
         assert_eq!((set.replicas, set.max_unavailable, set.min_ready), (1, 1, 0));
     }
 
     #[test]
     fn order_of_variables_matters_if_one_refers_to_another() {
         let of = |env: [Value; 2]| {
-            wanted(json!({"template": {"image": "nginx:1", "env": env}}))
+            valid(json!({"template": {"image": "nginx:1", "env": env}}))
                 .unwrap()
                 .shape
         };
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn image_is_part_of_the_template_and_not_of_the_shape() {
-        let of = |template: Value| wanted(json!({"template": template})).unwrap();
+        let of = |template: Value| valid(json!({"template": template})).unwrap();
         let old = of(json!({"image": "nginx:1", "port": 80}));
         let image = of(json!({"image": "nginx:2", "port": 80}));
         let port = of(json!({"image": "nginx:1", "port": 81}));
@@ -184,13 +184,13 @@ mod tests {
     /// Existing pods record these hashes. With another hash, all pods would be replaced.
     #[test]
     fn hashes_never_change() {
-        let set = wanted(json!({"template": {"image": "nginx", "env": [{"name": "A", "value": "b"}]}})).unwrap();
+        let set = valid(json!({"template": {"image": "nginx", "env": [{"name": "A", "value": "b"}]}})).unwrap();
         insta::assert_snapshot!(format!("{} {}", set.template, set.shape));
     }
 
     #[test]
     fn explicit_default_replaces_no_pod() {
-        let of = |template: Value| wanted(json!({"template": template})).unwrap().template;
+        let of = |template: Value| valid(json!({"template": template})).unwrap().template;
         let explicit = json!({"image": "nginx", "securityProfile": "Baseline"});
         assert_eq!(of(explicit), of(json!({"image": "nginx"})));
         let other = json!({"image": "nginx", "securityProfile": "Restricted"});
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn percentage_of_the_replicas_is_at_least_one() {
-        let of = |replicas: i32, max: Value| wanted(json!({"replicas": replicas, "maxUnavailable": max}));
+        let of = |replicas: i32, max: Value| valid(json!({"replicas": replicas, "maxUnavailable": max}));
         assert_eq!(of(10, json!("25%")).unwrap().max_unavailable, 2);
         assert_eq!(of(3, json!("10%")).unwrap().max_unavailable, 1);
         assert_eq!(of(3, json!(2)).unwrap().max_unavailable, 2);
@@ -211,8 +211,7 @@ mod tests {
     #[test]
     fn all_problems_are_reported_together() {
         let Invalid(problems) =
-            wanted(json!({"replicas": -1, "maxUnavailable": "x", "template": {"image": "a b", "port": 0}}))
-                .unwrap_err();
+            valid(json!({"replicas": -1, "maxUnavailable": "x", "template": {"image": "a b", "port": 0}})).unwrap_err();
         let fields: Vec<_> = problems.iter().map(|p| p.split(':').next().unwrap()).collect();
         assert_eq!(
             fields,
@@ -227,9 +226,9 @@ mod tests {
 
     #[test]
     fn slot_is_read_only_from_a_canonical_name() {
-        let set = Wanted {
+        let set = ValidPodSet {
             name: "web".into(),
-            ..Wanted::default()
+            ..ValidPodSet::default()
         };
         assert_eq!(set.slot_of("web-0"), Some(0));
         assert_eq!(set.slot_of(&set.pod_name(41)), Some(41));

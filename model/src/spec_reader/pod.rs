@@ -6,26 +6,30 @@ use std::collections::BTreeMap;
 
 use crd::{
     ContainerFields, EnvVar, EnvVarSource, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Quantity,
-    Resources, SecurityProfile, annotation, label,
+    QueueReference, Resources, SecurityProfile, annotation, label,
 };
 use serde_json::{Value, json};
 
-use super::{Inverse, UnmappedField, rest};
+use super::{ReadSpec, UnmappedField, rest};
 use crate::defaults;
+use crate::desired::queue_env::variables_of;
 use crate::desired::{CONTAINER, PORT, pod_spec};
+use crate::queue::CONFIG_MAP_SUFFIX;
 
 /// Reads a template. `port` is the container port to which the Service routes, if it is known.
-pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
+pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
     let mut spec = template["spec"].clone();
     defaults::pod_spec(&mut spec);
     let nothing = Value::Null;
     let container = main(&spec).unwrap_or(&nothing);
     let port = port.or_else(|| listens(container));
     let health = health::read(container, port);
+    let mut env = items(&container["env"]).filter_map(variable).collect();
+    let queues = take_queues(&mut env);
     let ours = ContainerFields {
         image: text(&container["image"]),
         port,
-        env: items(&container["env"]).filter_map(variable).collect(),
+        env,
         command: items(&container["command"]).map(text).collect(),
         args: items(&container["args"]).map(text).collect(),
         resources: resources(&container["resources"]),
@@ -39,6 +43,7 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
                 name: text(&secret["name"]),
             })
             .collect(),
+        queues,
         security_profile: profile(&spec, container),
     };
     let mut unmapped = metadata(&template["metadata"]);
@@ -50,7 +55,7 @@ pub fn read(template: &Value, port: Option<i32>) -> Inverse<PodFields> {
             .into_iter()
             .map(|rest| rest.below(&format!("spec.containers[{name}]"))),
     );
-    Inverse { value: pod, unmapped }
+    ReadSpec { value: pod, unmapped }
 }
 
 /// Returns the container of the app: the one with the name that the operator uses, or the first.
@@ -108,6 +113,29 @@ fn variable(var: &Value) -> Option<EnvVar> {
             .map(str::to_owned),
         value_from,
     })
+}
+
+/// Takes the variables of queues from the beginning of a list, where the operator writes them, and returns the queues.
+fn take_queues(env: &mut Vec<EnvVar>) -> Vec<QueueReference> {
+    let mut queues = Vec::new();
+    loop {
+        let source = env.first().and_then(|first| first.value_from.as_ref());
+        let map = source.and_then(|source| source.config_map_key_ref.as_ref());
+        let Some(name) = map.and_then(|map| map.name.strip_suffix(CONFIG_MAP_SUFFIX)) else {
+            return queues;
+        };
+        let ours = variables_of(name).map(|ours| variable(&json!(ours)));
+        if !env
+            .iter()
+            .map(Some)
+            .take(ours.len())
+            .eq(ours.iter().map(Option::as_ref))
+        {
+            return queues;
+        }
+        queues.push(QueueReference { name: name.to_owned() });
+        env.drain(..ours.len());
+    }
 }
 
 fn resources(resources: &Value) -> Option<Resources> {

@@ -1,8 +1,8 @@
-//! Fields of a child that differ between versions of the operator: fields that newer versions write (later defaults), and
-//! fields that only older versions write (former defaults).
+//! Defaults of pods that are new or removed in this version of the operator, and that existing pods get or lose only with their
+//! next change.
 //!
-//! An upgrade must not restart pods. A child is not written only because it lacks a later default or has a former one. These
-//! fields change with the next change of the pods, which replaces the pods anyway (docs/adr/0012).
+//! An upgrade must not restart pods. A Deployment is not written only because it lacks an added default or has a removed one.
+//! The default changes with the next change of the pod template, which replaces the pods anyway (docs/adr/0012).
 
 use std::borrow::Cow;
 
@@ -29,8 +29,8 @@ impl Field {
     }
 }
 
-/// Fields that newer versions write. Each has the same value in every child.
-const LATER: [Field; 1] = [
+/// Defaults that newer versions write. Each has the same value in every child.
+const ADDED: [Field; 1] = [
     // The kubelet copies the end of the log into the status of a container that fails.
     Field {
         parent: "/spec/template/spec/containers/0",
@@ -39,8 +39,8 @@ const LATER: [Field; 1] = [
     },
 ];
 
-/// Fields that only older versions write. The value of each is the name of the child.
-const FORMER: [Field; 1] = [
+/// Defaults that only older versions write. The value of each is the name of the child.
+const REMOVED: [Field; 1] = [
     // A Service of another application may select pods by this label, and any user can choose the name of an app.
     Field {
         parent: "/spec/template/metadata/labels",
@@ -49,69 +49,73 @@ const FORMER: [Field; 1] = [
     },
 ];
 
-/// Removes the later defaults.
-fn remove_later(object: &mut Value) {
-    for field in &LATER {
+/// Deletes the added defaults from an object.
+fn drop_added(object: &mut Value) {
+    for field in &ADDED {
         if let Some(Value::Object(fields)) = object.pointer_mut(field.parent) {
             fields.remove(field.name);
         }
     }
 }
 
-/// Adds a former default, if the object is of a kind that had it.
-fn add_former(object: &mut Value, field: &Field) {
+/// Sets a removed default in an object of a kind that had it.
+fn restore_removed(object: &mut Value, field: &Field) {
     let name = object["metadata"]["name"].clone();
     if let Some(Value::Object(fields)) = object.pointer_mut(field.parent) {
         fields.entry(field.name).or_insert(name);
     }
 }
 
-/// Whether a live child has a former default of the desired object.
-fn has_former(wanted: &Value, live: &Digest, field: &Field) -> bool {
-    let mut former = wanted.clone();
-    add_former(&mut former, field);
-    field.is_in(&former) && live.lacks_where(&former, |path| path == field.path).is_none()
+/// Whether a live child still has a removed default.
+fn has_removed(wanted: &Value, live: &Digest, field: &Field) -> bool {
+    let mut with_default = wanted.clone();
+    restore_removed(&mut with_default, field);
+    field.is_in(&with_default) && live.lacks_where(&with_default, |path| path == field.path).is_none()
 }
 
-/// Returns an object as the oldest version writes it, so that its hash is the same in all versions.
+/// Returns an object as the oldest version of the operator writes it. The desired hash is computed from this form, so that it
+/// is the same in all versions.
 #[must_use]
-pub fn original(object: &Value) -> Value {
+pub fn oldest(object: &Value) -> Value {
     let mut object = object.clone();
-    remove_later(&mut object);
-    for field in &FORMER {
-        add_former(&mut object, field);
+    drop_added(&mut object);
+    for field in &REMOVED {
+        restore_removed(&mut object, field);
     }
     object
 }
 
-/// Returns the previously desired object of a live child: with the former defaults that it has, and without later defaults,
-/// which are never removed.
+/// Returns the object that an earlier version desired for a live child. It has the removed defaults that the child still has.
+/// It has no added defaults, because an apply never removes those.
 #[must_use]
 pub fn previous(before: &Value, live: &Digest) -> Value {
     let mut previous = before.clone();
-    remove_later(&mut previous);
-    for field in FORMER.iter().filter(|field| has_former(before, live, field)) {
-        add_former(&mut previous, field);
+    drop_added(&mut previous);
+    for field in REMOVED.iter().filter(|field| has_removed(before, live, field)) {
+        restore_removed(&mut previous, field);
     }
     previous
 }
 
-/// Returns the desired object for a live child: as this version renders it, if the child is of this version or its pods
-/// change anyway; otherwise with the later and former defaults that the child has.
+/// Returns the desired object with the default changes deferred that would restart the pods of a live child. If the child has
+/// the current defaults, or its pods change anyway, this is the desired object as rendered.
 #[must_use]
-pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
-    let is_later = |path: &str| LATER.iter().any(|field| field.path == path);
-    let lacks_later = live.lacks_where(wanted, is_later).is_some();
-    let former: Vec<&Field> = FORMER.iter().filter(|field| has_former(wanted, live, field)).collect();
-    if !lacks_later && former.is_empty() {
+pub fn defer<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
+    let is_added = |path: &str| ADDED.iter().any(|field| field.path == path);
+    let lacks_added = live.lacks_where(wanted, is_added).is_some();
+    let removed: Vec<&Field> = REMOVED
+        .iter()
+        .filter(|field| has_removed(wanted, live, field))
+        .collect();
+    if !lacks_added && removed.is_empty() {
         return Cow::Borrowed(wanted);
     }
     let mut as_live = wanted.clone();
-    if lacks_later {
-        remove_later(&mut as_live);
+    if lacks_added {
+        drop_added(&mut as_live);
     }
-    for field in former {
-        add_former(&mut as_live, field);
+    for field in removed {
+        restore_removed(&mut as_live, field);
     }
     match live.lacks_where(&as_live, is_of_pods) {
         Some(_) => Cow::Borrowed(wanted),
@@ -119,13 +123,13 @@ pub fn due<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
     }
 }
 
-/// As [`due`], for a Deployment without a recorded spec, of which only the pod template is compared.
+/// Like [`defer`], for a Deployment that does not record the spec it was rendered from. Only `spec` is compared.
 #[must_use]
-pub fn due_in_place(wanted: &Value, live: &Value) -> Value {
+pub fn defer_in_template(wanted: &Value, live: &Value) -> Value {
     let [spec, live] =
         [wanted, live].map(|object| json!({"metadata": {"name": wanted["metadata"]["name"]}, "spec": object["spec"]}));
     let mut wanted = wanted.clone();
-    wanted["spec"] = due(&spec, &Digest::of(&live))["spec"].clone();
+    wanted["spec"] = defer(&spec, &Digest::of(&live))["spec"].clone();
     wanted
 }
 
@@ -159,12 +163,12 @@ mod tests {
     #[test]
     fn pointer_and_path_of_a_field_agree() {
         let wanted = wanted("nginx", 1);
-        let original = original(&wanted);
-        for field in LATER {
+        let original = oldest(&wanted);
+        for field in ADDED {
             assert!(field.is_in(&wanted) && !field.is_in(&original), "{}", field.path);
             assert_eq!(Digest::of(&original).lacks(&wanted).as_deref(), Some(field.path));
         }
-        for field in FORMER {
+        for field in REMOVED {
             assert!(!field.is_in(&wanted) && field.is_in(&original), "{}", field.path);
             assert_eq!(Digest::of(&wanted).lacks(&original).as_deref(), Some(field.path));
         }
@@ -173,11 +177,11 @@ mod tests {
     #[test]
     fn defaults_of_an_older_version_are_kept_with_the_same_pods() {
         let wanted = wanted("nginx", 1);
-        let mut old = original(&wanted);
+        let mut old = oldest(&wanted);
         old["metadata"]["annotations"] = json!({});
-        assert_eq!(due_in_place(&wanted, &old), original(&wanted));
+        assert_eq!(defer_in_template(&wanted, &old), oldest(&wanted));
         old["spec"]["template"]["spec"]["containers"][0]["image"] = json!("nginx:1");
-        assert_eq!(due_in_place(&wanted, &old), wanted);
+        assert_eq!(defer_in_template(&wanted, &old), wanted);
     }
 
     #[test]
@@ -188,7 +192,7 @@ mod tests {
         );
         let wanted = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "terminationMessagePolicy": FIELD}]}}},
             "metadata": {"annotations": {crd::annotation::REVISION_SPEC: "no tty"}}});
-        assert_eq!(*due(&wanted, &live), wanted);
+        assert_eq!(*defer(&wanted, &live), wanted);
     }
 
     proptest! {
@@ -199,16 +203,16 @@ mod tests {
             image in "[a-z]{1,3}", next in "[a-z]{1,3}", replicas in 0..4_i32, more in 0..4_i32, is_older in any::<bool>()
         ) {
             let before = wanted(&image, replicas);
-            let live = if is_older { original(&before) } else { before.clone() };
+            let live = if is_older { oldest(&before) } else { before.clone() };
             let live = Digest::of(&live);
-            prop_assert_eq!(live.lacks(&due(&before, &live)), None);
+            prop_assert_eq!(live.lacks(&defer(&before, &live)), None);
             let after = wanted(&next, more);
-            let due = due(&after, &live);
+            let deferred = defer(&after, &live);
             let stays = is_older && image == next;
-            prop_assert_eq!(LATER.iter().any(|field| field.is_in(&due)), !stays);
-            prop_assert_eq!(FORMER.iter().any(|field| field.is_in(&due)), stays);
-            prop_assert_eq!(original(&due), original(&after));
-            prop_assert_eq!(FORMER[0].is_in(&previous(&before, &live)), is_older);
+            prop_assert_eq!(ADDED.iter().any(|field| field.is_in(&deferred)), !stays);
+            prop_assert_eq!(REMOVED.iter().any(|field| field.is_in(&deferred)), stays);
+            prop_assert_eq!(oldest(&deferred), oldest(&after));
+            prop_assert_eq!(REMOVED[0].is_in(&previous(&before, &live)), is_older);
         }
     }
 }

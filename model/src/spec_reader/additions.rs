@@ -121,6 +121,12 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_queues_are_no_additions() {
+        let spec = json!({"image": "nginx:1", "queues": [{"name": "orders"}]});
+        assert_eq!(read(&deployment(&spec)), Additions::None);
+    }
+
+    #[test]
     fn each_kind_of_added_field_is_named() {
         type Change = fn(&mut Value);
         let table: [(&str, Change); 18] = [
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_fields_is_cut() {
+    fn long_list_of_fields_is_cut() {
         let many = with(|template| {
             for name in ["a", "b", "c", "d", "e"] {
                 push(
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_record_or_a_template_nothing_is_known() {
+    fn missing_record_or_template_is_unknown() {
         let live = deployment(&spec());
         for (live, record) in [
             (&live, None),
@@ -266,7 +272,7 @@ mod tests {
     proptest! {
         /// Fields that the operator writes require no more rights.
         #[test]
-        fn a_deployment_of_the_operator_has_no_additions(
+        fn rendered_deployment_has_no_additions(
             port in prop::option::of(1..=65535),
             env in prop::collection::btree_map("[A-Z]{1,3}", prop::option::of("[a-z]{0,3}"), 0..4),
             check in prop::option::of(prop::option::of("/[a-z]{0,3}")),

@@ -1,6 +1,6 @@
-//! The inverse of rendering: reads the spec of an app from live objects, and lists the fields that a spec can't express.
+//! Reads the spec of an app from live objects, and lists the fields that a spec can't express: the inverse of rendering.
 //!
-//! For all rendered objects, `of_app(desired(app))` is the spec of the app except for defaults, and no field is unmapped.
+//! For all rendered objects, `read_app(desired(app))` is the spec of the app except for defaults, and no field is unmapped.
 //! Defaults of the API server are never unmapped.
 
 mod additions;
@@ -21,7 +21,7 @@ pub use route::{extra_ports, target_port};
 
 /// The result of reading an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inverse<T> {
+pub struct ReadSpec<T> {
     /// The value that was read.
     pub value: T,
     /// The fields that it does not express, in the order of the object.
@@ -42,7 +42,7 @@ pub struct UnmappedField {
 
 /// The live objects of one app.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Live<'a> {
+pub struct LiveObjects<'a> {
     /// The Deployment. Without it, the spec is empty.
     pub deployment: Option<&'a Value>,
     /// The Service that selects its pods.
@@ -53,7 +53,7 @@ pub struct Live<'a> {
 
 /// An app that was read from its objects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct App {
+pub struct ReadApp {
     /// The spec, as far as it can express them.
     pub spec: AppDeploySpec,
     /// The fields that it can't express, with the kind of the child.
@@ -62,7 +62,7 @@ pub struct App {
 
 /// Reads the fields of pods from a pod template.
 #[must_use]
-pub fn of_template(template: &PodTemplateSpec) -> Inverse<PodFields> {
+pub fn read_template(template: &PodTemplateSpec) -> ReadSpec<PodFields> {
     // A typed object always serialises: its keys are text.
     let template = serde_json::to_value(template).unwrap_or_default();
     pod::read(&template, None)
@@ -70,7 +70,7 @@ pub fn of_template(template: &PodTemplateSpec) -> Inverse<PodFields> {
 
 /// Reads an app from its objects. `name` and `namespace` are those of the app.
 #[must_use]
-pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
+pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
     let mut unmapped = Vec::new();
     let nothing = Value::Null;
     let deployment = defaults::filled(&DEPLOYMENT, live.deployment.unwrap_or(&nothing));
@@ -100,7 +100,7 @@ pub fn of_app(name: &str, namespace: &str, live: Live<'_>) -> App {
     let service = live.service.map(|service| (service, template));
     let rest = route::of_ingress(&mut spec, name, namespace, live.ingress, service);
     unmapped.extend(rest.into_iter().map(|rest| (&INGRESS, rest)));
-    App { spec, unmapped }
+    ReadApp { spec, unmapped }
 }
 
 impl UnmappedField {

@@ -4,7 +4,7 @@ use crd::HealthCheck;
 use serde_json::Value;
 
 use super::{number, port_of};
-use crate::inverse::{Inverse, UnmappedField};
+use crate::spec_reader::{ReadSpec, UnmappedField};
 
 /// What a probe checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,12 +17,12 @@ struct Handler {
 ///
 /// Periods and timeouts are read as precisely as a health check can express them. Probes that check something else are
 /// unmapped.
-pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>> {
+pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Option<HealthCheck>> {
     let probes = ["readinessProbe", "livenessProbe", "startupProbe"];
     let checks = probes.map(|probe| handler(&container[probe], container));
     let Some(main) = checks.iter().flatten().next() else {
         let unmapped = probes.iter().filter_map(|probe| whole(container, probe)).collect();
-        return Inverse { value: None, unmapped };
+        return ReadSpec { value: None, unmapped };
     };
     let mut unmapped = Vec::new();
     for (probe, checks) in probes.iter().zip(&checks) {
@@ -35,7 +35,7 @@ pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>
     let is_there = |probe: &str| container[probe].is_object();
     let listens = main.path.is_none() && Some(main.port) == port;
     if listens && !is_there("livenessProbe") && !is_there("startupProbe") {
-        return Inverse { value: None, unmapped };
+        return ReadSpec { value: None, unmapped };
     }
     let [readiness, ..] = probes;
     let of = |field: &str| {
@@ -53,7 +53,7 @@ pub fn read(container: &Value, port: Option<i32>) -> Inverse<Option<HealthCheck>
         timeout_seconds: within("timeoutSeconds", 1, 300),
         startup_seconds: startup(container),
     };
-    Inverse {
+    ReadSpec {
         value: Some(check),
         unmapped,
     }

@@ -25,14 +25,14 @@ fn stored(children: &Desired) -> Vec<Value> {
     filled.collect()
 }
 
-fn back(children: &[Value]) -> App {
+fn back(children: &[Value]) -> ReadApp {
     let of = |kind: &ChildKind| children.iter().find(|object| object["kind"] == kind.kind);
-    let live = Live {
+    let live = LiveObjects {
         deployment: of(&DEPLOYMENT),
         service: of(&SERVICE),
         ingress: of(&INGRESS),
     };
-    of_app("shop", "a", live)
+    read_app("shop", "a", live)
 }
 
 /// Returns a spec without fields that have their default.
@@ -139,11 +139,11 @@ fn pod() -> impl Strategy<Value = Value> {
         proptest::option::of((amounts(), amounts())),
         proptest::option::of(health()),
         proptest::option::of(policy),
-        proptest::collection::btree_set(text(), 0..3),
+        (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
         any::<bool>(),
     )
         .prop_map(
-            |(image, env, command, args, resources, health, policy, secrets, restricted)| {
+            |(image, env, command, args, resources, health, policy, (secrets, queues), restricted)| {
                 let env: Vec<Value> = env
                     .into_iter()
                     .map(|(name, mut var)| {
@@ -151,10 +151,11 @@ fn pod() -> impl Strategy<Value = Value> {
                         var
                     })
                     .collect();
-                let secrets: Vec<Value> = secrets.into_iter().map(|name| json!({"name": name})).collect();
+                let [secrets, queues] = [secrets, queues]
+                    .map(|names| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
                 json!({"image": image, "env": env, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
-                "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets,
+                "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
                 "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
             },
         )
@@ -258,12 +259,12 @@ fn third_party_deployment_is_read_as_far_as_possible() {
         "rules": [{"host": "shop.example.com", "http": {"paths": [
             {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "shop", "port": {"number": 80}}}},
             {"path": "/api", "pathType": "Prefix", "backend": {"service": {"name": "api", "port": {"number": 80}}}}]}}]}});
-    let live = Live {
+    let live = LiveObjects {
         deployment: Some(&deployment),
         service: Some(&service),
         ingress: Some(&ingress),
     };
-    let read = of_app("shop", "a", live);
+    let read = read_app("shop", "a", live);
     insta::assert_yaml_snapshot!(read.spec);
     let unmapped: Vec<String> = read
         .unmapped
@@ -282,11 +283,11 @@ fn third_party_deployment_is_read_as_far_as_possible() {
 fn app_without_a_service_and_an_ingress_is_not_public() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
-    let live = Live {
+    let live = LiveObjects {
         deployment: Some(&deployment),
-        ..Live::default()
+        ..LiveObjects::default()
     };
-    let spec = of_app("shop", "a", live).spec;
+    let spec = read_app("shop", "a", live).spec;
     assert_eq!(
         (spec.pod.container.port, spec.expose),
         (Some(80), Some(crd::Expose::Cluster))
@@ -298,12 +299,12 @@ fn unsupported_fields_of_services_and_ingresses_are_unmapped() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [
         {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]}}}});
     let unmapped = |service: Value, ingress: Value| -> Vec<String> {
-        let live = Live {
+        let live = LiveObjects {
             deployment: Some(&deployment),
             service: Some(&service),
             ingress: Some(&ingress),
         };
-        let unmapped = of_app("shop", "a", live).unmapped;
+        let unmapped = read_app("shop", "a", live).unmapped;
         unmapped
             .iter()
             .map(|(kind, rest)| format!("{kind} {} {}", rest.path, rest.differs))
@@ -345,11 +346,11 @@ fn unsupported_fields_of_services_and_ingresses_are_unmapped() {
 fn host_port_and_host_users_and_grace_period_matter() {
     let lost = |pod: Value| -> Vec<String> {
         let deployment = json!({"spec": {"template": {"spec": pod}}});
-        let live = Live {
+        let live = LiveObjects {
             deployment: Some(&deployment),
-            ..Live::default()
+            ..LiveObjects::default()
         };
-        let unmapped = of_app("shop", "a", live).unmapped;
+        let unmapped = read_app("shop", "a", live).unmapped;
         let lost = unmapped.into_iter().filter(|(_, rest)| rest.matters());
         lost.map(|(_, rest)| format!("{} {}", rest.path, rest.value)).collect()
     };
@@ -387,12 +388,12 @@ fn path_of_an_ingress_that_routes_to_the_app_is_read() {
     let path = |path: &str, service: &str, port: Value| json!({"path": path, "pathType": "Prefix", "backend": {"service": {"name": service, "port": port}}});
     let read = |paths: Value, tls: Value| {
         let ingress = json!({"spec": {"tls": tls, "rules": [{"host": "shop.example.com", "http": {"paths": paths}}]}});
-        let live = Live {
+        let live = LiveObjects {
             deployment: Some(&deployment),
             service: Some(&service),
             ingress: Some(&ingress),
         };
-        let App { spec, unmapped } = of_app("shop", "a", live);
+        let ReadApp { spec, unmapped } = read_app("shop", "a", live);
         let unmapped: Vec<String> = unmapped
             .into_iter()
             .filter(|(kind, rest)| *kind == &INGRESS && rest.matters())
@@ -442,11 +443,11 @@ fn slow_start_keeps_its_time() {
     let read = |probe: Value| {
         let deployment = json!({"spec": {"template": {"spec": {"containers": [
             {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}], "readinessProbe": probe}]}}}});
-        let live = Live {
+        let live = LiveObjects {
             deployment: Some(&deployment),
-            ..Live::default()
+            ..LiveObjects::default()
         };
-        of_app("shop", "a", live).spec.pod.container.health_check.unwrap()
+        read_app("shop", "a", live).spec.pod.container.health_check.unwrap()
     };
     let http = |extra: Value| {
         let mut probe = json!({"httpGet": {"path": "/", "port": 80}});
@@ -462,4 +463,16 @@ fn slow_start_keeps_its_time() {
         Some(150)
     );
     assert_eq!(read(http(json!({"timeoutSeconds": 900}))).timeout_seconds, Some(300));
+}
+
+#[test]
+fn variables_that_are_not_complete_are_no_queue() {
+    let spec = json!({"image": "nginx", "queues": [{"name": "orders"}], "env": [{"name": "QUEUE_ORDERS_REGION", "value": "x"}]});
+    let read = back(&stored(&render(&spec))).spec.pod;
+    assert_eq!(read.queues, []);
+    let names: Vec<_> = read.container.env.iter().map(|var| var.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["QUEUE_ORDERS_URL", "QUEUE_ORDERS_ENDPOINT", "QUEUE_ORDERS_REGION"]
+    );
 }

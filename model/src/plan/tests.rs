@@ -1,0 +1,385 @@
+use crd::AppDeploy;
+use kube::core::ObjectMeta;
+use proptest::prelude::*;
+
+use super::*;
+use crate::children::{CHILDREN, DEPLOYMENT, INGRESS, SERVICE};
+use crate::{desired, validate};
+
+const UID: &str = "11111111-1111-1111-1111-111111111111";
+
+fn app(spec: Value) -> AppDeploy {
+    serde_json::from_value(json!({
+        "apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy",
+        "metadata": {"name": "web", "namespace": "default", "uid": UID}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// Changes the observed state as the API server would.
+fn perform(observed: &mut Observed, action: &Action) {
+    match action {
+        Action::Create { id, object } | Action::Apply { id, object, .. } => {
+            let mut meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
+            meta.uid = Some(format!("uid-of-{}", id.kind));
+            observed.insert(id.clone(), Child::read(id.kind, &meta, object));
+        }
+        Action::Delete { id, .. } => observed.remove(id),
+    }
+}
+
+fn change<'a>(observed: &'a mut Observed, kind: &ChildKind) -> &'a mut Child {
+    let mut all = observed.children.iter_mut();
+    all.find(|(id, _)| id.kind == kind).map(|(_, child)| child).unwrap()
+}
+
+fn lose(observed: &mut Observed, kind: &'static ChildKind) {
+    observed.remove(&ChildId::new(kind, "web"));
+}
+
+fn hide(observed: &mut Observed, kind: &'static ChildKind) {
+    lose(observed, kind);
+    observed.unknown.push((kind, "403".into()));
+}
+
+fn plan_for(spec: &Value, observed: &Observed) -> Plan {
+    let app = app(spec.clone());
+    let valid = validate(&app).unwrap();
+    plan(&valid, &desired(&valid), observed)
+}
+
+fn settled(spec: &Value) -> Observed {
+    let mut observed = Observed::default();
+    for action in plan_for(spec, &Observed::default()).actions {
+        perform(&mut observed, &action);
+    }
+    observed
+}
+
+fn kinds(plan: &Plan) -> Vec<(&'static str, &'static ChildKind)> {
+    let verb = |action: &Action| match action {
+        Action::Create { .. } => "create",
+        Action::Apply { .. } => "apply",
+        Action::Delete { .. } => "delete",
+    };
+    plan.actions
+        .iter()
+        .map(|action| (verb(action), action.kind()))
+        .collect()
+}
+
+#[test]
+fn new_app_is_created_with_three_writes() {
+    let spec = json!({"image": "nginx", "port": 80});
+    let plan = plan_for(&spec, &Observed::default());
+    assert_eq!(
+        kinds(&plan),
+        [("create", &DEPLOYMENT), ("create", &SERVICE), ("create", &INGRESS)]
+    );
+    assert_eq!(plan_for(&spec, &settled(&spec)), Plan::default());
+}
+
+#[test]
+fn new_image_is_one_apply() {
+    let observed = settled(&json!({"image": "nginx", "port": 80}));
+    let plan = plan_for(&json!({"image": "nginx:1.27", "port": 80}), &observed);
+    assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
+}
+
+fn created(mut observed: Observed, applied: bool) -> Observed {
+    for (_, child) in &mut observed.children {
+        child.managers = crate::children::Managers {
+            created_entry: Some(0),
+            applied,
+            scaled_by: None,
+        };
+    }
+    observed
+}
+
+fn fold_of(plan: &Plan) -> Option<&str> {
+    let [Action::Apply { fold, .. }] = &plan.actions[..] else {
+        panic!("{plan:?}")
+    };
+    fold.as_ref().map(|fold| fold.patch[3]["op"].as_str().unwrap())
+}
+
+#[test]
+fn only_a_removed_field_needs_a_fold() {
+    let before = json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}]});
+    for (after, expected) in [
+        (
+            json!({"image": "nginx:2", "port": 80, "env": [{"name": "A", "value": "1"}]}),
+            None,
+        ),
+        (
+            json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}], "replicas": 3}),
+            None,
+        ),
+        (
+            json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}),
+            None,
+        ),
+        (json!({"image": "nginx", "port": 80}), Some("replace")),
+    ] {
+        let plan = plan_for(&after, &created(settled(&before), false));
+        assert_eq!(fold_of(&plan), expected, "{after}");
+    }
+    let plan = plan_for(&json!({"image": "nginx", "port": 80}), &created(settled(&before), true));
+    assert_eq!(fold_of(&plan), Some("remove"));
+}
+
+/// Kubernetes merges ports by number. Without the fold the old port would stay, with the same name.
+#[test]
+fn new_port_replaces_the_old_one() {
+    let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
+    let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
+    assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT), ("apply", &SERVICE)]);
+    assert!(
+        plan.actions
+            .iter()
+            .all(|action| matches!(action, Action::Apply { fold: Some(_), .. }))
+    );
+}
+
+#[test]
+fn removed_port_prunes_service_and_ingress() {
+    let observed = settled(&json!({"image": "nginx", "port": 80}));
+    let plan = plan_for(&json!({"image": "nginx"}), &observed);
+    assert_eq!(
+        kinds(&plan),
+        [("apply", &DEPLOYMENT), ("delete", &SERVICE), ("delete", &INGRESS)]
+    );
+    let Action::Delete { uid, .. } = &plan.actions[1] else {
+        panic!()
+    };
+    assert_eq!(uid, "uid-of-Service");
+}
+
+#[test]
+fn third_party_object_is_neither_written_nor_deleted() {
+    let mut observed = settled(&json!({"image": "nginx", "port": 80}));
+    for kind in [&SERVICE, &INGRESS] {
+        let child = change(&mut observed, kind);
+        child.controller = Some("other uid".into());
+        child.other_owner = Some("HelmRelease web".into());
+    }
+    let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
+    assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
+    assert!(
+        plan.failures
+            .iter()
+            .all(|failure| matches!(failure, Failure::NameConflict { .. }))
+    );
+    assert_eq!(plan.failures.len(), 2);
+    assert_eq!(
+        kinds(&plan_for(&json!({"image": "nginx"}), &observed)),
+        [("apply", &DEPLOYMENT)]
+    );
+}
+
+fn with_service(spec: &Value, edit: impl FnOnce(&mut Child)) -> Observed {
+    let mut observed = settled(spec);
+    edit(change(&mut observed, &SERVICE));
+    observed
+}
+
+#[test]
+fn ingress_never_routes_to_a_third_party_service() {
+    let spec = json!({"image": "nginx", "port": 80});
+    let moved = json!({"image": "nginx", "port": 80, "host": "a.example"});
+    let foreign = with_service(&spec, |child| {
+        child.controller = None;
+        child.other_owner = None;
+    });
+    assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", &INGRESS)]);
+    let being_deleted = with_service(&spec, |child| {
+        child.controller = None;
+        child.other_owner = None;
+        child.deleting = true;
+    });
+    assert_eq!(kinds(&plan_for(&spec, &being_deleted)), [("delete", &INGRESS)]);
+    let mut unknown = foreign.clone();
+    hide(&mut unknown, &SERVICE);
+    for mut observed in [foreign, being_deleted, unknown] {
+        lose(&mut observed, &DEPLOYMENT);
+        lose(&mut observed, &INGRESS);
+        assert_eq!(kinds(&plan_for(&spec, &observed)), [("create", &DEPLOYMENT)]);
+    }
+    // The Service of a deleted app of the same name will be removed. Until then nothing is written.
+    let leftover = with_service(&spec, |child| {
+        child.controller = Some("its uid".into());
+        child.other_owner = Some("another AppDeploy web".into());
+    });
+    assert_eq!(kinds(&plan_for(&moved, &leftover)), []);
+    // The app has no port, and so no Ingress.
+    let foreign = with_service(&spec, |child| {
+        child.controller = None;
+        child.other_owner = None;
+    });
+    assert_eq!(
+        kinds(&plan_for(&json!({"image": "nginx"}), &foreign)),
+        [("apply", &DEPLOYMENT), ("delete", &INGRESS)]
+    );
+}
+
+#[test]
+fn ingress_is_written_only_while_the_app_controls_its_service() {
+    let spec = json!({"image": "nginx", "port": 80});
+    let [deployment, service, ingress] = &plan_for(&spec, &Observed::default()).actions[..] else {
+        panic!()
+    };
+    for action in [deployment, service] {
+        assert!(may_write(action, UID, None));
+    }
+    assert!(!may_write(ingress, UID, None));
+    let observed = settled(&spec);
+    assert!(may_write(ingress, UID, observed.first(&SERVICE)));
+    assert!(!may_write(ingress, "another uid", observed.first(&SERVICE)));
+
+    let app = app(spec);
+    let valid = validate(&app).unwrap();
+    let of = |kind: &ChildKind| Failure::NameConflict {
+        kind: kind.kind,
+        name: "web".into(),
+        owner: None,
+    };
+    assert_eq!(deletions_after(&of(&DEPLOYMENT), &valid, &observed), []);
+    assert_eq!(deletions_after(&of(&SERVICE), &valid, &Observed::default()), []);
+    let [removed] = &deletions_after(&of(&SERVICE), &valid, &observed)[..] else {
+        panic!()
+    };
+    let id = ChildId::new(&INGRESS, "web");
+    let uid = "uid-of-Ingress".to_owned();
+    assert_eq!(*removed, Action::Delete { id, uid });
+    assert!(may_write(removed, UID, None));
+}
+
+#[test]
+fn kind_that_cannot_be_listed_is_not_written() {
+    let mut observed = settled(&json!({"image": "nginx", "port": 80}));
+    hide(&mut observed, &INGRESS);
+    let plan = plan_for(&json!({"image": "nginx:2", "port": 80, "host": "a.example"}), &observed);
+    assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
+    assert_eq!(
+        plan.failures,
+        [Failure::WatchFailed {
+            resource: "ingresses",
+            why: "403".into()
+        }]
+    );
+}
+
+#[test]
+fn kind_without_desired_children_need_not_be_listed() {
+    let mut observed = settled(&json!({"image": "nginx"}));
+    hide(&mut observed, &INGRESS);
+    assert_eq!(plan_for(&json!({"image": "nginx"}), &observed), Plan::default());
+}
+
+/// The app was deleted and created again, and the garbage collector has not deleted the old children yet.
+#[test]
+fn children_of_a_deleted_app_of_the_same_name_block_writes() {
+    let spec = json!({"image": "nginx"});
+    let mut observed = settled(&spec);
+    let child = change(&mut observed, &DEPLOYMENT);
+    child.controller = Some("its uid".into());
+    child.other_owner = Some("another AppDeploy web".into());
+    let leftover = Failure::Leftover {
+        kind: "Deployment",
+        owner: "AppDeploy web".into(),
+        name: "web".into(),
+    };
+    assert_eq!(
+        plan_for(&spec, &observed),
+        Plan {
+            failures: vec![leftover],
+            ..Plan::default()
+        }
+    );
+}
+
+/// Another version of the operator may have rendered fields that this one does not have.
+#[test]
+fn unknown_previous_version_may_have_had_any_field() {
+    let before = json!({"image": "nginx", "port": 80});
+    let mut observed = created(settled(&before), false);
+    let child = change(&mut observed, &DEPLOYMENT);
+    child.desired_hash = Some("of another version".into());
+    assert_eq!(
+        fold_of(&plan_for(&json!({"image": "nginx:2", "port": 80}), &observed)),
+        Some("replace")
+    );
+}
+
+#[test]
+fn child_that_is_being_deleted_is_not_written() {
+    let spec = json!({"image": "nginx", "port": 80});
+    let mut observed = settled(&spec);
+    let child = change(&mut observed, &SERVICE);
+    child.deleting = true;
+    assert_eq!(
+        plan_for(&json!({"image": "nginx", "port": 81}), &observed)
+            .actions
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn autoscaler_of_a_child_is_reported() {
+    let spec = json!({"image": "nginx", "port": 80});
+    let mut observed = settled(&json!({"image": "nginx", "port": 80, "replicas": 7}));
+    let child = change(&mut observed, &DEPLOYMENT);
+    child.desired_hash = None;
+    let object = {
+        let app = app(spec.clone());
+        let mut object = desired(&validate(&app).unwrap()).first(&DEPLOYMENT).unwrap().clone();
+        object["spec"]["replicas"] = json!(7);
+        object
+    };
+    child.digest = crate::Digest::of(&object);
+    child.managers.scaled_by = Some("kube-controller-manager".into());
+    assert_eq!(
+        plan_for(&spec, &observed).other_scaler.as_deref(),
+        Some("kube-controller-manager")
+    );
+}
+
+fn spec() -> impl Strategy<Value = Value> {
+    let env = prop::collection::btree_map("[A-Z]{1,2}", "[a-z]{0,3}", 0..4);
+    (
+        prop::sample::select(vec!["nginx", "nginx:1", "busybox"]),
+        prop::option::of(1..65535_i32),
+        0..4_i32,
+        env,
+        any::<bool>(),
+    )
+        .prop_map(|(image, port, replicas, env, service)| {
+            let env: Vec<_> = env
+                .into_iter()
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect();
+            let mut spec = json!({"image": image, "replicas": replicas, "env": env});
+            if let Some(port) = port {
+                spec["port"] = json!(port);
+                spec["expose"] = json!(if service { "Cluster" } else { "Public" });
+            }
+            spec
+        })
+}
+
+proptest! {
+    /// After any change of the spec and any deletion of children, one round of writes is enough.
+    #[test]
+    fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
+        let mut observed = settled(&before);
+        for (kind, is_lost) in CHILDREN.iter().zip(lost) {
+            if is_lost { lose(&mut observed, kind); }
+        }
+        for action in plan_for(&after, &observed).actions {
+            perform(&mut observed, &action);
+        }
+        prop_assert_eq!(plan_for(&after, &observed), Plan::default());
+    }
+}
