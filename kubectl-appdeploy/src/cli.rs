@@ -21,6 +21,7 @@ use crate::commands::completion;
 use crate::commands::connect::{exec, logs, open, port_forward};
 use crate::commands::gitops::{adopt, diff, eject, export};
 use crate::commands::observe::{describe, events, status, top};
+use crate::commands::queue;
 use crate::commands::rollout::{history, pause, restart, undo};
 use crate::error::{Error, Result};
 use crate::terminal::ui::{Color, Flags, Ui};
@@ -70,7 +71,7 @@ enum Verb {
     Check(check::Args),
     /// Remove AppDeploy from the cluster; by default, apps and pod sets stay
     Uninstall(uninstall::Args),
-    /// Create or update apps and pod sets from files
+    /// Create or update apps, pod sets and queues from files
     Apply(apply::Args),
     #[command(flatten)]
     App(Common<AppArgs>),
@@ -90,6 +91,14 @@ enum Verb {
         subcommand
     )]
     Podset(PodSetVerb),
+    /// Manage queues of a service outside the cluster, such as Amazon SQS
+    #[command(
+        visible_aliases = ["queues", "aq"],
+        subcommand_required = true,
+        arg_required_else_help = true,
+        subcommand
+    )]
+    Queue(QueueVerb),
     /// Print a shell completion script, or install completion for kubectl
     Completion(completion::Args),
     /// Collect diagnostic data in an archive, without secrets
@@ -154,6 +163,22 @@ enum PodSetVerb {
     Common(Common<PodSetArgs>),
     /// Replace pods of {an}: each is deleted after a new pod is ready
     Replace(replace::Args),
+}
+
+/// The commands of queues.
+#[derive(Debug, Subcommand)]
+enum QueueVerb {
+    /// Create a queue, and grant the operator the right to read its credentials
+    Create(queue::create::Args),
+    /// List queues with their depth, and why they are not ready
+    #[command(aliases = ["ls", "list", "get"])]
+    Status(status::Args),
+    /// Show details of queues, with conditions and events
+    Describe(describe::Args),
+    /// Manage existing queues that were not created by AppDeploy
+    Adopt(queue::adopt::Args),
+    /// Delete queues, or keep them outside the cluster with --orphan
+    Delete(queue::delete::Args),
 }
 
 /// Parses the arguments, runs the command, prints an error, and returns the exit code.
@@ -236,6 +261,7 @@ async fn dispatch(cli: Cli, ui: &mut Ui) -> Result<()> {
         Verb::Eject(args) => eject::run(args, kube, ui).await,
         Verb::Podset(PodSetVerb::Common(verb)) => common(verb, kube, ui).await,
         Verb::Podset(PodSetVerb::Replace(args)) => replace::run(args, kube, ui).await,
+        Verb::Queue(verb) => of_queues(verb, kube, ui).await,
         Verb::Completion(args) => completion::run(args, ui),
         Verb::Report(args) => report::run(args, kube, ui).await,
         Verb::Version(args) => version::run(args, kube, ui).await,
@@ -266,14 +292,26 @@ async fn common<S: Spec>(verb: Common<S>, kube: &KubeArgs, ui: &mut Ui) -> Resul
     }
 }
 
+async fn of_queues(verb: QueueVerb, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    match verb {
+        QueueVerb::Create(args) => Box::pin(queue::create::run(args, kube, ui)).await,
+        QueueVerb::Status(args) => status::run(args, &kind_info::QUEUE, kube, ui).await,
+        QueueVerb::Describe(args) => describe::run(args, &kind_info::QUEUE, kube, ui).await,
+        QueueVerb::Adopt(args) => queue::adopt::run(args, kube, ui).await,
+        QueueVerb::Delete(args) => queue::delete::run(args, kube, ui).await,
+    }
+}
+
 impl Verb {
     const fn effect(&self) -> Effect {
         match self {
             Self::Install(_) | Self::Uninstall(_) | Self::Apply(_) | Self::Adopt(_) | Self::Eject(_) => Effect::Steps,
             Self::App(verb) => verb.effect(),
             Self::Podset(PodSetVerb::Common(verb)) => verb.effect(),
-            Self::Podset(PodSetVerb::Replace(_)) => Effect::Change,
-            Self::Check(_)
+            Self::Podset(PodSetVerb::Replace(_))
+            | Self::Queue(QueueVerb::Create(_) | QueueVerb::Adopt(_) | QueueVerb::Delete(_)) => Effect::Change,
+            Self::Queue(QueueVerb::Status(_) | QueueVerb::Describe(_))
+            | Self::Check(_)
             | Self::Open(_)
             | Self::Diff(_)
             | Self::Completion(_)
@@ -311,12 +349,13 @@ impl<S: Spec> Common<S> {
 
 /// Returns the command line, its help in the words of each kind.
 pub fn command() -> Command {
-    // As kubectl: each help has the flags of its verb, and those of all verbs are in `options`.
+    // As in kubectl, each help lists the flags of its verb; `options` lists the flags of all verbs.
     let command = Cli::command().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
     let command = command.help_template(HELP);
     command.mut_subcommands(|verb| {
         let kind = match verb.get_name() {
             "podset" => crd::Kind::PodSet,
+            "queue" => return filled(verb, &kind_info::QUEUE),
             _ => crd::Kind::AppDeploy,
         };
         // Commands that pod sets only have for their error message are hidden.
@@ -331,7 +370,7 @@ pub fn command() -> Command {
     })
 }
 
-/// Puts the words of a kind into all texts of a command and of what is below it.
+/// Replaces the placeholders for a kind in all texts of a command and its subcommands.
 fn filled(command: Command, words: &'static KindInfo) -> Command {
     let fill = |text: Option<&StyledStr>| text.map(|text| words.fill(&text.to_string()));
     let (about, after) = (fill(command.get_about()), fill(command.get_after_help()));
@@ -359,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         command().debug_assert();
     }
 

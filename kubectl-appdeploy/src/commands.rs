@@ -7,4 +7,5 @@ pub mod completion;
 pub mod connect;
 pub mod gitops;
 pub mod observe;
+pub mod queue;
 pub mod rollout;

@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod probe;
+pub mod queue;
 pub mod readiness;
 pub mod request_path;
 pub mod tree;

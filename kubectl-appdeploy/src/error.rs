@@ -11,7 +11,7 @@ pub enum Kind {
     Quiet,
     /// Something is wrong in the cluster, with the connection or with a right.
     Failed,
-    /// The command makes no sense as it was written.
+    /// The command line is invalid.
     Usage,
     /// It will not become ready without a change.
     Stalled,
@@ -21,7 +21,7 @@ pub enum Kind {
     Passed(u8),
     /// Two things are not the same, and what differs has been shown.
     Differs,
-    /// Nothing can be said of whether two things are the same.
+    /// It is unknown whether the compared objects are equal.
     NotCompared,
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -97,7 +97,7 @@ impl Error {
         self
     }
 
-    /// Returns the same error for a command whose exit code 1 means that two things differ.
+    /// Returns the same error for a command whose exit code 1 means that objects differ.
     #[must_use]
     pub fn of_a_comparison(self) -> Self {
         match self.kind {
@@ -145,7 +145,7 @@ impl Error {
         &self.next
     }
 
-    /// Whether what was asked for does not exist.
+    /// Whether the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.message.starts_with("Error from server (NotFound)")
     }

@@ -18,7 +18,7 @@ fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz").join(name)
 }
 
-/// Returns what kind of thing is said: its words, without names and numbers.
+/// Returns the class of a message: its words without names and numbers.
 fn words(error: &Error) -> String {
     let text = error.text(&RenderOptions::default());
     assert!(!text.contains(SECRET), "it prints a secret: {text}");
@@ -50,7 +50,7 @@ fn names_the_secret(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn any_kubeconfig_is_read_or_refused_without_a_secret() {
+fn any_kubeconfig_is_parsed_or_rejected_without_a_secret() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -72,7 +72,7 @@ fn any_kubeconfig_is_read_or_refused_without_a_secret() {
 }
 
 #[test]
-fn any_manifest_is_read_or_refused() {
+fn any_manifest_is_parsed_or_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("apps.yaml");
     let tried = faults::fuzz::run(&corpus("manifests"), |bytes| {

@@ -7,6 +7,9 @@
 //! kind of its requests, a [`resource::workload::Workload`] is one object of either kind,
 //! [`cluster::kind_info::KindInfo`] has their names in texts, and a [`commands::app::create::Spec`] has the flags that describe one.
 //!
+//! Queues outside the cluster are a third kind, without pods: they share selections, changes and waits, and have commands of
+//! their own in [`commands::queue`].
+//!
 //! Folders import only those below: `cli`, `commands`, `diagnosis`, `installation`, `resource`, `cluster`, `output`, `terminal`,
 //! `error`.
 

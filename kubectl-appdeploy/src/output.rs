@@ -1,6 +1,7 @@
-//! Formats of what is printed.
+//! Output formats.
 
 pub mod age;
+pub mod description;
 pub mod duration;
 pub mod formats;
 pub mod quantity;

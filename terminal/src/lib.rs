@@ -43,7 +43,7 @@ pub enum Error {
     /// The program exited before the expected screen.
     #[error("the program ended without {what}; the screen:\n{screen}")]
     Ended {
-        /// What was expected.
+        /// The expected text.
         what: String,
         /// The last screen.
         screen: String,
@@ -51,7 +51,7 @@ pub enum Error {
     /// The expected screen did not appear in time.
     #[error("{what} was not seen within {} s; the screen:\n{screen}", TIMEOUT.as_secs())]
     Late {
-        /// What was expected.
+        /// The expected text.
         what: String,
         /// The last screen.
         screen: String,

@@ -11,7 +11,7 @@ Examples:
   # Print the flags that can be given with any command
   kubectl appdeploy options";
 
-/// What is above the flags.
+/// The text above the flags.
 const TEMPLATE: &str = "The following options can be passed to any command:\n\n{options}";
 
 /// The flags of `options`.

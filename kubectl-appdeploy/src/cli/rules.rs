@@ -43,12 +43,12 @@ fn changes(verb: &Command) -> bool {
     flag(verb, "dry-run").is_some()
 }
 
-/// Checks a rule on all verbs. Verbs of pod sets follow the rule of the verb for apps.
+/// Checks a rule on all verbs. Verbs of pod sets and queues follow the rule of the verb for apps.
 fn check(rule: &str, exceptions: Exceptions, holds: impl Fn(&str, &Command) -> bool) {
     let mut broken = Vec::new();
     let mut used = Vec::new();
     for (path, verb) in verbs() {
-        let common = path.trim_start_matches("podset ");
+        let common = path.trim_start_matches("podset ").trim_start_matches("queue ");
         let excepted = exceptions.iter().find(|(name, _)| *name == common);
         match (holds(common, &verb), excepted) {
             (true, _) => {}
@@ -126,7 +126,7 @@ fn flags_follow_the_same_rules_in_every_verb() {
     );
     check("-l selects by labels, as in kubectl", &[], |name, verb| {
         let by_label = verb.get_arguments().find(|arg| arg.get_short() == Some('l'));
-        // As in `kubectl run`, what is created gets them.
+        // As in `kubectl run`, the created object gets the labels.
         let long = if name == "create" { "labels" } else { "selector" };
         by_label.is_none_or(|arg| arg.get_long() == Some(long) && arg.get_action().takes_values())
     });

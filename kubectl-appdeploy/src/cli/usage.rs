@@ -6,13 +6,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crd::Kind;
 use model::{NextCommand, command};
 
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::error::Error;
+use crate::output::formats::enumerate;
 
 const NAME: &str = "kubectl appdeploy";
 
 /// The commands that may be suggested for an unknown one: they change nothing.
-const READING: [&str; 13] = [
+const READING: [&str; 14] = [
     "status",
     "describe",
     "logs",
@@ -26,10 +27,11 @@ const READING: [&str; 13] = [
     "completion",
     "options",
     "podset",
+    "queue",
 ];
 
-/// Returns the error for a command line that clap refuses; `None` where clap only shows what was asked for, such as a help.
-/// `command` is the line up to its last verb, and `verbs` the whole command line.
+/// Returns the error for an invalid command line. Returns `None` if clap only prints requested output, such as a help. `command` is
+/// the line up to its last verb, and `verbs` is the whole command line.
 pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error> {
     if !told.use_stderr() || told.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
@@ -48,7 +50,7 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
     let error = match told.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => {
             let error = Error::usage(format!("unknown command \"{word}\" for \"{command}\""));
-            if let Some(error) = of_another_kind(word, command, verbs, error.clone()) {
+            if let Some(error) = of_another_kind(word, command, &verbs, error.clone()) {
                 return Some(error);
             }
             error
@@ -69,7 +71,7 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
     Some(error.next(line(command).and("--help")))
 }
 
-/// Returns the error where it is known what the verb needs.
+/// Returns the error for a verb with known requirements.
 fn of_a_verb(told: &clap::Error, command: &str) -> Option<Error> {
     let word = match told.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
@@ -109,23 +111,27 @@ fn line(command: &str) -> NextCommand {
     words.fold(NextCommand::default(), NextCommand::and)
 }
 
-/// Returns the error for a command of the other kind, instead of one that is spelled alike.
-fn of_another_kind(word: &str, command: &str, mut verbs: Command, error: Error) -> Option<Error> {
-    let of = |kind: Kind| kind_info::of(kind);
-    let (this, other) = Kind::ALL.into_iter().find_map(|kind| {
-        Some((of(kind), of(Kind::ALL.into_iter().find(|other| *other != kind)?)))
-            .filter(|(this, _)| this.command == command)
-    })?;
-    let path = other.command.trim_start_matches(NAME).split_whitespace();
-    for part in path {
-        verbs = verbs.find_subcommand(part)?.clone();
-    }
-    let verb = verbs.find_subcommand(word).filter(|verb| !verb.is_hide_set())?;
-    let is_common = verb.get_name() == "podset";
-    (!is_common).then(|| {
-        error
-            .why(format!("{} have it, {} do not", other.many, this.many))
-            .next(NextCommand::from(other.command).and(command!("{}", word)).and("--help"))
+/// Returns the error for a verb that exists only for other kinds.
+fn of_another_kind(word: &str, command: &str, verbs: &Command, error: Error) -> Option<Error> {
+    let this = kind_info::ALL.into_iter().find(|kind| kind.command == command)?;
+    let has_verb = |kind: &KindInfo| {
+        let mut verbs = verbs;
+        for part in kind.command.trim_start_matches(NAME).split_whitespace() {
+            verbs = verbs.find_subcommand(part)?;
+        }
+        let verb = verbs.find_subcommand(word).filter(|verb| !verb.is_hide_set())?;
+        // The parents of the other kinds' verbs are no verbs.
+        (!["podset", "queue"].contains(&verb.get_name())).then_some(())
+    };
+    let others = kind_info::ALL.into_iter().filter(|kind| *kind != this);
+    let others: Vec<&KindInfo> = others.filter(|kind| has_verb(kind).is_some()).collect();
+    let first = others.first()?;
+    let many: Vec<String> = others.iter().map(|kind| kind.many.to_owned()).collect();
+    let error = error.why(format!("{} have it, {} do not", enumerate(&many), this.many));
+    Some(if (word, this.workload) == ("edit", None) {
+        error.next(this.edit("NAME"))
+    } else {
+        error.next(NextCommand::from(first.command).and(command!("{}", word)).and("--help"))
     })
 }
 
@@ -254,6 +260,16 @@ mod tests {
         error: unknown command "replace" for "kubectl appdeploy"
           why:  pod sets have it, apps do not
           next: kubectl appdeploy podset replace --help
+        "#);
+        insta::assert_snapshot!(told("queue scale orders"), @r#"
+        error: unknown command "scale" for "kubectl appdeploy queue"
+          why:  apps and pod sets have it, queues do not
+          next: kubectl appdeploy scale --help
+        "#);
+        insta::assert_snapshot!(told("queue edit orders"), @r#"
+        error: unknown command "edit" for "kubectl appdeploy queue"
+          why:  apps and pod sets have it, queues do not
+          next: kubectl edit appqueue NAME
         "#);
     }
 

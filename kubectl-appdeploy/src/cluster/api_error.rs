@@ -5,7 +5,7 @@ use kube::core::response::StatusDetails;
 use model::{NextCommand, command};
 
 use crate::cluster::connect_error::unreachable;
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::error::{Error, Kind};
 
 /// The client's reason for a response that is not a Kubernetes Status.
@@ -19,7 +19,7 @@ pub struct RequestContext<'a> {
     /// The context of the kubeconfig.
     pub context: Option<&'a str>,
     /// The kind that it was asked about.
-    pub kind: crd::Kind,
+    pub kind: &'static KindInfo,
     /// The namespace in use.
     pub namespace: &'a str,
     /// `-n NAMESPACE` where the next command needs it, too.
@@ -98,16 +98,13 @@ fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
     );
     match (reason, ours) {
         ("NotFound", _) if about == "namespaces" => error.next(command!("kubectl create namespace {}", name)),
-        ("NotFound", Some(kind)) if !name.is_empty() => {
-            let words = kind_info::of(kind);
-            error
-                .why(format!("namespace {namespace} has no {} of that name", words.one))
-                .next(NextCommand::from(words.command).and("status -A"))
-        }
+        ("NotFound", Some(words)) if !name.is_empty() => error
+            .why(format!("namespace {namespace} has no {} of that name", words.one))
+            .next(NextCommand::from(words.command).and("status -A")),
         ("AlreadyExists", Some(kind)) => error
             .why("nothing was changed")
-            .next(kind_info::of(kind).verb("status", name).and(flag.clone()))
-            .next(kind_info::of(kind).verb("edit", name).and(flag.clone())),
+            .next(kind.verb("status", name).and(flag.clone()))
+            .next(kind.edit(name).and(flag.clone())),
         ("Forbidden", _) if status.message.contains("is being terminated") => {
             error.next("wait until the namespace is deleted, or choose another one with -n")
         }
@@ -122,7 +119,7 @@ fn answer(status: &Status, asked: RequestContext<'_>) -> Error {
             })
             .next(ours.map_or_else(
                 || "correct the fields above".into(),
-                |kind| command!("kubectl explain {}.spec", kind.singular()),
+                |kind| command!("kubectl explain {}.spec", kind.names.singular),
             )),
         ("Conflict", _) if !causes.is_empty() => causes
             .iter()
@@ -177,26 +174,28 @@ fn webhook(status: &Status) -> Option<Error> {
 }
 
 /// Returns which of our kinds an answer is about: it calls them now by one, now by many.
-fn of(details: &StatusDetails) -> Option<crd::Kind> {
-    let is_meant = |kind: &crd::Kind| [kind.as_str(), kind.plural()].contains(&details.kind.as_str());
-    crd::Kind::ALL
+fn of(details: &StatusDetails) -> Option<&'static KindInfo> {
+    let is_meant = |kind: &&KindInfo| [kind.names.kind, kind.names.plural].contains(&details.kind.as_str());
+    kind_info::ALL
         .into_iter()
         .find(is_meant)
         .filter(|_| details.group == crd::GROUP)
 }
 
-/// Returns what to say of a kind that the server does not know.
-fn missing(kind: crd::Kind) -> Error {
-    let error = match kind {
-        crd::Kind::AppDeploy => Error::failed("the AppDeploy API is not installed in this cluster"),
+/// Returns the error for a kind that the API server does not serve.
+fn missing(kind: &KindInfo) -> Error {
+    let error = match kind.workload {
+        Some(crd::Kind::AppDeploy) => Error::failed("the AppDeploy API is not installed in this cluster"),
         // The first release had only apps.
-        crd::Kind::PodSet => Error::failed("this cluster does not have the PodSet API")
-            .why("AppDeploy is not installed, or in a version without pod sets"),
+        _ => Error::failed(format!("this cluster does not have the {} API", kind.names.kind)).why(format!(
+            "AppDeploy is not installed, or in a version without {}",
+            kind.many
+        )),
     };
     error.next("kubectl appdeploy install")
 }
 
-/// The server repeats every cause of an invalid object in one line; the lines below say it better.
+/// The first line repeats every cause of an invalid object; the other lines explain them.
 fn first_sentence(status: &Status) -> String {
     let message = status.message.trim();
     let invalid = status.reason == "Invalid" && status.details.as_ref().is_some_and(|d| !d.causes.is_empty());
@@ -210,12 +209,17 @@ fn first_sentence(status: &Status) -> String {
     }
 }
 
-/// Drops the API server's preamble (`Invalid value: "object": `) from the message of one of our rules.
+/// Drops the API server's preamble (`Invalid value: "object": `) from the message of one of our rules. Newer API servers omit the
+/// value of an object.
 fn rule(message: &str) -> &str {
-    message
-        .strip_prefix("Invalid value: ")
-        .and_then(|rest| rest.split_once(": "))
-        .map_or(message, |(_, rule)| rule)
+    let Some(rest) = message.strip_prefix("Invalid value: ") else {
+        return message;
+    };
+    let after_value = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split_once("\": "),
+        None => rest.split_once(": ").filter(|(value, _)| !value.contains(' ')),
+    };
+    after_value.map_or(rest, |(_, rule)| rule)
 }
 
 fn unauthorized(context: Option<&str>) -> Error {
@@ -263,7 +267,7 @@ mod tests {
         let asked = RequestContext {
             url: "https://127.0.0.1:6443",
             context: Some("dev"),
-            kind: crd::Kind::AppDeploy,
+            kind: crd::Kind::AppDeploy.into(),
             namespace: "default",
             flag: &NextCommand::default(),
         };
@@ -271,7 +275,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_be_part_of_a_url_is_not_a_failed_connection() {
+    fn message_of_a_rule_has_no_preamble() {
+        for message in [
+            "Invalid value: \"object\": region can't be changed: create another",
+            "Invalid value: \"a: b\": region can't be changed: create another",
+            "Invalid value: 7: region can't be changed: create another",
+            "Invalid value: region can't be changed: create another",
+            "region can't be changed: create another",
+        ] {
+            assert_eq!(rule(message), "region can't be changed: create another", "{message}");
+        }
+    }
+
+    #[test]
+    fn name_that_is_invalid_in_a_url_is_not_a_connection_error() {
         let source = http::Request::get("/api/v1/namespaces/a/secrets/a b")
             .body(())
             .unwrap_err();
@@ -279,7 +296,7 @@ mod tests {
         let asked = RequestContext {
             url: "https://127.0.0.1:6443",
             context: None,
-            kind: crd::Kind::AppDeploy,
+            kind: crd::Kind::AppDeploy.into(),
             namespace: "default",
             flag: &NextCommand::default(),
         };
@@ -290,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_means_that_the_api_is_not_installed() {
+    fn unknown_kind_is_reported_as_missing_installation() {
         insta::assert_snapshot!(text(json!({
             "message": "the server could not find the requested resource", "reason": "NotFound", "code": 404, "details": {},
         })), @r"
@@ -300,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_without_pod_sets_may_only_be_old() {
-        insta::assert_snapshot!(missing(crd::Kind::PodSet).text(&RenderOptions::default()), @r"
+    fn missing_pod_set_crd_is_reported_as_old_installation() {
+        insta::assert_snapshot!(missing(crd::Kind::PodSet.into()).text(&RenderOptions::default()), @r"
         error: this cluster does not have the PodSet API
           why:  AppDeploy is not installed, or in a version without pod sets
           next: kubectl appdeploy install

@@ -10,8 +10,8 @@ use crate::error::{Error, Kind, Result};
 use crate::terminal::prompt;
 use crate::terminal::ui::Ui;
 
-/// Prompts for confirmation, with the cluster and the namespace. Without a terminal, `unasked` is the error, with the flag
-/// that confirms. `kept` says what was not changed after a refusal.
+/// Prompts for confirmation, with the cluster and the namespace. Without a terminal, `unasked` is returned, which names the flag
+/// that confirms. `kept` states what was not changed, for the message after a refusal.
 pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: Error, kept: &str) -> Result<()> {
     if !Ui::can_ask() {
         return Err(unasked);
@@ -24,7 +24,7 @@ pub fn ask(cluster: &Cluster, namespace: Option<&str>, question: &str, unasked: 
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::failed(kept)),
         Err(dialoguer::Error::IO(_)) => {
-            // A question hides the cursor and Ctrl-C leaves it hidden.
+            // A prompt hides the cursor, and Ctrl-C would leave it hidden.
             let _ = term.show_cursor().and_then(|()| term.write_line(""));
             Err(Error::new(Kind::Interrupted, format!("interrupted: {kept}")))
         }

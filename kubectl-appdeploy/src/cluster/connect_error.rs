@@ -180,7 +180,7 @@ mod tests {
     use crate::terminal::ui::RenderOptions;
 
     #[test]
-    fn a_refused_connection_names_the_address() {
+    fn refused_connection_names_the_address() {
         let refused = kube::Error::Service(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
         insta::assert_snapshot!(unreachable(&refused, "https://127.0.0.1:6443", Some("dev")).text(&RenderOptions::default()), @r"
         error: cannot reach the cluster at https://127.0.0.1:6443
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_kubeconfig_says_where_it_was_looked_for() {
+    fn missing_kubeconfig_is_reported_with_the_searched_paths() {
         let missing = KubeconfigError::ReadConfig(io::ErrorKind::NotFound.into(), "/home/jane/.kube/config".into());
         insta::assert_snapshot!(kubeconfig(&missing, "~/.kube/config").text(&RenderOptions::default()), @r"
         error: no cluster is configured: /home/jane/.kube/config does not exist

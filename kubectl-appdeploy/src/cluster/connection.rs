@@ -42,8 +42,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// The limits unless `--request-timeout` says otherwise. The API server itself gives up a request after 60 s, and an
-    /// admission webhook may take 30 s of them: a client that stops waiting earlier does not learn whether its change was made.
+    /// The default timeouts of requests. The API server aborts a request after 60 s, and an admission webhook may use 30 s of them.
+    /// A client that stops waiting earlier does not learn whether its change was stored.
     const DEFAULT: Self = Self {
         read: Duration::from_secs(10),
         write: Duration::from_secs(65),
@@ -55,10 +55,12 @@ impl Limits {
 pub struct Cluster {
     /// The client.
     pub client: Client,
-    /// The namespace that was asked for, or that of the context.
+    /// The requested namespace, or the namespace of the context.
     pub namespace: String,
-    /// The kind that it is asked about.
+    /// The kind of the objects with pods that commands are about.
     pub kind: Kind,
+    /// The kind of its requests: `kind`, or one whose objects have no pods.
+    info: &'static KindInfo,
     /// Whether it was asked for by flag: a hint must repeat it.
     namespaced: bool,
     url: String,
@@ -110,6 +112,7 @@ impl KubeArgs {
             client,
             namespace,
             kind: Kind::AppDeploy,
+            info: kind_info::of(Kind::AppDeploy),
             namespaced: self.namespace.is_some(),
             url,
             context,
@@ -250,8 +253,10 @@ fn is_absent(error: &KubeconfigError) -> bool {
 impl Cluster {
     /// Returns the same cluster, asked about another kind.
     #[must_use]
-    pub fn about(self, kind: Kind) -> Self {
-        Self { kind, ..self }
+    pub fn about(self, kind: impl Into<&'static KindInfo>) -> Self {
+        let info = kind.into();
+        let kind = info.workload.unwrap_or(self.kind);
+        Self { kind, info, ..self }
     }
 
     /// Returns the same cluster with another namespace.
@@ -266,23 +271,23 @@ impl Cluster {
 
     /// Returns the words for the kind that is asked about.
     pub const fn kind_info(&self) -> &'static KindInfo {
-        kind_info::of(self.kind)
+        self.info
     }
 
     /// Reads an object of this kind in the namespace, with its `apiVersion` and `kind`.
     pub async fn get(&self, name: &str) -> Result<DynamicObject> {
         let object = self.call(self.objects(Some(&self.namespace)).get(name)).await?;
-        Ok(kind_info::complete(self.kind, object))
+        Ok(kind_info::complete(self.info, object))
     }
 
     /// Returns the objects of the kind in a namespace, or in all.
     pub fn objects(&self, namespace: Option<&str>) -> Api<DynamicObject> {
-        kind_info::api(&self.client, self.kind, namespace)
+        kind_info::api(&self.client, self.info, namespace)
     }
 
     /// Returns a name of the kind as kubectl prints it.
     pub fn title(&self, name: &str) -> String {
-        kind_info::title(self.kind, name)
+        kind_info::title(self.info, name)
     }
 
     /// Returns the name of the cluster, for a prompt.
@@ -364,7 +369,7 @@ impl Cluster {
         let asked = api_error::RequestContext {
             url: &self.url,
             context: self.context.as_deref(),
-            kind: self.kind,
+            kind: self.info,
             namespace: &self.namespace,
             flag: &self.flag(),
         };

@@ -44,7 +44,7 @@ pub async fn left_to_child<T>(run: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Waits for a signal that ends a command. The terminal is left as it was before, and the exit code is that of a shell.
+/// Waits for a signal that ends the command. It restores the terminal and returns the exit code of a shell.
 #[cfg(unix)]
 pub async fn terminated() -> Error {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,6 +1,6 @@
 //! Names of each kind in texts, and its API resource.
 
-use crd::{AppDeploy, Kind, PodSet};
+use crd::{AppDeploy, AppQueue, Kind, Names, PodSet};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::TypeMeta;
 use kube::{Api, Client};
@@ -27,10 +27,31 @@ pub struct KindInfo {
     pub restart: &'static str,
     /// What can be set.
     pub fields: &'static str,
-    /// The short name, as kubectl takes it.
+    /// The short name, as in kubectl.
     pub short: &'static str,
-    kind: Kind,
+    /// The kind, and its names in manifests and URLs.
+    pub names: Names,
+    /// The kind, if its objects have pods.
+    pub workload: Option<Kind>,
+    resource: fn() -> ApiResource,
 }
+
+impl PartialEq for KindInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
+    }
+}
+
+impl Eq for KindInfo {}
+
+impl From<Kind> for &'static KindInfo {
+    fn from(kind: Kind) -> Self {
+        of(kind)
+    }
+}
+
+/// The names of all kinds.
+pub const ALL: [&KindInfo; 3] = [&APP, &PODSET, &QUEUE];
 
 const APP: KindInfo = KindInfo {
     one: "app",
@@ -43,7 +64,9 @@ const APP: KindInfo = KindInfo {
     restart: "the old pods serve until the new ones are ready",
     fields: "image, environment, resources, host or port",
     short: "ad",
-    kind: Kind::AppDeploy,
+    names: Kind::AppDeploy.names(),
+    workload: Some(Kind::AppDeploy),
+    resource: || ApiResource::erase::<AppDeploy>(&()),
 };
 
 const PODSET: KindInfo = KindInfo {
@@ -57,7 +80,26 @@ const PODSET: KindInfo = KindInfo {
     restart: "at most maxUnavailable are unavailable at a time",
     fields: "image, environment, resources or port",
     short: "pset",
-    kind: Kind::PodSet,
+    names: Kind::PodSet.names(),
+    workload: Some(Kind::PodSet),
+    resource: || ApiResource::erase::<PodSet>(&()),
+};
+
+/// The names of AppQueues.
+pub const QUEUE: KindInfo = KindInfo {
+    one: "queue",
+    an: "a queue",
+    many: "queues",
+    command: "kubectl appdeploy queue",
+    name: "orders",
+    other: "invoices",
+    family: "its depth and URL",
+    restart: "",
+    fields: "",
+    short: "aq",
+    names: Names::APP_QUEUE,
+    workload: None,
+    resource: || ApiResource::erase::<AppQueue>(&()),
 };
 
 /// Returns the words for a kind.
@@ -69,29 +111,27 @@ pub const fn of(kind: Kind) -> &'static KindInfo {
 }
 
 /// Returns a name as kubectl prints it.
-pub fn title(kind: Kind, name: &str) -> String {
-    format!("{}.{}/{name}", kind.singular(), crd::GROUP)
+pub fn title(kind: impl Into<&'static KindInfo>, name: &str) -> String {
+    format!("{}.{}/{name}", kind.into().names.singular, crd::GROUP)
 }
 
 /// Returns where the API server keeps a kind.
-pub fn resource(kind: Kind) -> ApiResource {
-    match kind {
-        Kind::AppDeploy => ApiResource::erase::<AppDeploy>(&()),
-        Kind::PodSet => ApiResource::erase::<PodSet>(&()),
-    }
+pub fn resource(kind: impl Into<&'static KindInfo>) -> ApiResource {
+    (kind.into().resource)()
 }
 
 /// Returns the objects of a kind in a namespace, or in all. They are read as plain objects, so that `-o yaml`
 /// keeps fields this plugin is too old to know.
-pub fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+pub fn api(client: &Client, kind: impl Into<&'static KindInfo>, namespace: Option<&str>) -> Api<DynamicObject> {
+    let kind = kind.into();
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
         None => Api::all_with(client.clone(), &resource(kind)),
     }
 }
 
-/// Adds kind and version, which a list leaves out of its items.
-pub fn complete(kind: Kind, mut object: DynamicObject) -> DynamicObject {
+/// Adds kind and version, which the items of a list do not have.
+pub fn complete(kind: impl Into<&'static KindInfo>, mut object: DynamicObject) -> DynamicObject {
     object.types.get_or_insert_with(|| {
         let resource = resource(kind);
         TypeMeta {
@@ -111,6 +151,15 @@ impl KindInfo {
     /// Returns a number of them.
     pub fn count(&self, count: usize) -> String {
         format!("{count} {}", if count == 1 { self.one } else { self.many })
+    }
+
+    /// Returns the command that edits one of them.
+    pub fn edit(&self, name: &str) -> NextCommand {
+        if self.workload.is_some() {
+            self.verb("edit", name)
+        } else {
+            command!("kubectl edit {} {}", self.names.singular, name)
+        }
     }
 
     /// Returns a command of this kind from words that can be `{name}`.
@@ -135,7 +184,7 @@ impl KindInfo {
             ("{family}", self.family),
             ("{restart}", self.restart),
             ("{fields}", self.fields),
-            ("{kind}", self.kind.as_str()),
+            ("{kind}", self.names.kind),
         ]
         .iter()
         .fold(text.to_owned(), |text, (place, word)| text.replace(place, word))
@@ -147,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_written_once_for_both_kinds() {
+    fn text_is_shared_by_both_kinds() {
         let said = Kind::ALL.map(|kind| of(kind).fill("{command} delete {name} deletes {an} with {family}"));
         assert_eq!(
             said,

@@ -13,11 +13,11 @@ use crate::error::Result;
 /// The objects of a page, as kubectl has it.
 const SIZE: u32 = 500;
 
-/// The pages of one list. There is one request for each.
+/// The pages of a list, fetched with one request each.
 pub struct Pager<'a, K = DynamicObject> {
     cluster: &'a Cluster,
     api: Api<K>,
-    /// What is asked next; `None` behind the last page.
+    /// The token of the next page; `None` after the last page.
     next: Option<ListParams>,
     /// Whether a kind that the cluster does not know has no objects, instead of being an error.
     is_forgiving: bool,
@@ -67,7 +67,7 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
         self.attempt().await?.map_err(|source| self.cluster.explain(source))
     }
 
-    /// The same, and leaves it to the caller what the API server's refusal means.
+    /// Like [`Self::next`], but returns the error of the API server to the caller.
     pub async fn attempt(&mut self) -> Result<kube::Result<Option<Vec<K>>>> {
         let Some(mut params) = self.next.take() else {
             return Ok(Ok(None));
@@ -76,7 +76,7 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
             match self.cluster.attempt(self.api.list(&params)).await? {
                 Ok(page) => break page,
                 Err(kube::Error::Api(status)) if self.is_forgiving && is_missing_api(&status) => return Ok(Ok(None)),
-                Err(error) => match rest(&error) {
+                Err(error) => match continue_token(&error) {
                     // The API server keeps a list for some minutes, and the reader may take longer. The rest is more recent.
                     Some(token) if params.continue_token.as_ref() != Some(&token) => {
                         params = params.continue_token(&token);
@@ -91,8 +91,8 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
     }
 }
 
-/// Returns where the server offers to go on although it has forgotten the list that was begun.
-fn rest(error: &kube::Error) -> Option<String> {
+/// Returns the token with which the API server continues an expired list.
+fn continue_token(error: &kube::Error) -> Option<String> {
     match error {
         kube::Error::Api(status) if status.code == 410 => {
             let token = status.metadata.as_ref()?.continue_.as_ref()?;

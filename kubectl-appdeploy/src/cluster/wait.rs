@@ -15,24 +15,24 @@ use crate::terminal::ui::Ui;
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     end: Instant,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Deadline {
-    /// Returns the deadline that is `patience` from now.
-    pub fn after(patience: Duration) -> Self {
-        /// Longer times are cut to this one: a clock can't represent all of them.
+    /// Returns the deadline that is `timeout` from now.
+    pub fn after(timeout: Duration) -> Self {
+        /// The maximum: a clock can't represent all longer times.
         const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
         let now = Instant::now();
         Self {
-            end: now.checked_add(patience).unwrap_or(now + LONGEST),
-            patience,
+            end: now.checked_add(timeout).unwrap_or(now + LONGEST),
+            timeout,
         }
     }
 
     /// Returns the length of the wait, such as `1m30s`.
     pub fn text(self) -> String {
-        duration::text(self.patience)
+        duration::text(self.timeout)
     }
 
     /// Returns the earlier of two deadlines.
@@ -47,7 +47,7 @@ impl Deadline {
 }
 
 /// Waits until an object is deleted. Returns its last state after the deadline.
-pub async fn gone<K>(
+pub async fn until_deleted<K>(
     cluster: &Cluster,
     api: Api<K>,
     name: &str,
@@ -60,7 +60,7 @@ where
 {
     let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
-    let gone = until(&mut changes, deadline, ui, async |object: Option<K>, _| {
+    let deleted = until(&mut changes, deadline, ui, async |object: Option<K>, _| {
         match object {
             // Another object has the name now: this one was deleted.
             Some(object) if uid.is_none() || object.meta().uid.as_deref() == uid => last = Some(object),
@@ -68,10 +68,10 @@ where
         }
         Ok(None)
     });
-    if gone.await?.is_some() {
+    if deleted.await?.is_some() {
         return Ok(None);
     }
-    // The time can be too short for even one answer of the watch.
+    // The timeout can be too short for the first event of the watch.
     let seen = match last {
         Some(last) => Some(last),
         None => cluster.call(api.get_opt(name)).await?,
@@ -94,17 +94,17 @@ pub async fn until<T, R>(
     Ok(None)
 }
 
-/// Calls `ask` until it returns a value. Returns `None` after the deadline.
+/// Calls `check` every `interval` until it returns a value. Returns `None` after the deadline.
 pub async fn poll<R>(
-    pause: Duration,
+    interval: Duration,
     deadline: Deadline,
-    mut ask: impl AsyncFnMut() -> Result<Option<R>>,
+    mut check: impl AsyncFnMut() -> Result<Option<R>>,
 ) -> Result<Option<R>> {
     loop {
-        if let Some(done) = ask().await? {
+        if let Some(done) = check().await? {
             return Ok(Some(done));
         }
-        if deadline.bound(sleep(pause)).await.is_none() {
+        if deadline.bound(sleep(interval)).await.is_none() {
             return Ok(None);
         }
     }
@@ -117,10 +117,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn poll_ends_with_a_value_or_at_the_deadline() {
         let deadline = || Deadline::after(Duration::from_secs(10));
-        let mut asked = 0;
+        let mut checked = 0;
         let found = poll(Duration::from_secs(1), deadline(), async || {
-            asked += 1;
-            Ok((asked == 3).then_some(asked))
+            checked += 1;
+            Ok((checked == 3).then_some(checked))
         });
         assert_eq!(found.await.ok(), Some(Some(3)));
         let never = poll(Duration::from_secs(1), deadline(), async || Ok(None::<()>));

@@ -40,7 +40,7 @@ impl<T> Change<T> {
     }
 }
 
-/// What a watch yields: only an answer that will not change is an error.
+/// The stream of a watch. Only permanent failures are errors.
 pub type Changes<T> = BoxStream<'static, Result<Change<T>>>;
 
 /// A watch that prints when the connection to the cluster is lost, and when it is back.
@@ -55,7 +55,7 @@ impl<T> Watched<T> {
         Self { changes, connection }
     }
 
-    /// Returns the next change, or `None` when there are no more. Only an answer that will not change is an error.
+    /// Returns the next change, or `None` at the end. Only permanent failures are errors.
     pub async fn next(&mut self, ui: &mut Ui) -> Result<Option<T>> {
         while let Some(change) = self.changes.next().await {
             if let Some(value) = self.connection.take(change?, ui)? {
@@ -168,7 +168,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns the connection of a watch that is an error if it cannot begin. Without `bounded`, nothing else ends it.
+    /// Returns the connection of a watch that fails if it cannot begin. Without `bounded`, it is retried until the deadline of the
+    /// caller.
     pub fn first(bounded: bool) -> Self {
         Self {
             limit: bounded.then_some(LIMIT),
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn watch_that_cannot_begin_ends_and_one_without_a_limit_goes_on() {
+    async fn watch_that_cannot_begin_ends_unless_it_has_no_limit() {
         let mut first = Connection::first(false);
         assert!(first.judge(Change::Begin(())).is_ok() && first.judge(failure()).is_err());
         let mut after = Connection::after_a_change();

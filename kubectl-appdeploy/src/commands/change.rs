@@ -1,6 +1,8 @@
 //! Common steps of all commands that change existing objects: select, change, write, print and
 //! wait. A command adds its flags and a function that changes one object.
 
+pub mod creation;
+pub mod deletion;
 mod patch;
 
 use std::time::Duration;
@@ -12,6 +14,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, MANAGER};
+use crate::cluster::kind_info::KindInfo;
 use crate::cluster::wait::Deadline;
 use crate::diagnosis::readiness;
 use crate::error::{Error, Result};
@@ -70,7 +73,7 @@ pub struct Verb<'a> {
     pub done: &'static str,
     /// The subresource that a change is written to.
     pub subresource: Subresource,
-    /// Whether what was read must be what is changed. It always must where a list is changed.
+    /// Whether the write must fail if the object was changed after it was read. This is always the case for lists.
     pub guarded: bool,
     /// Changes an object. Depends only on the object.
     pub edit: &'a dyn Fn(&mut Value) -> Result<()>,
@@ -84,7 +87,7 @@ pub async fn run(cluster: &Cluster, which: &Selection, flags: Flags, verb: Verb<
     }
     let (mut done, mut failures) = (Vec::new(), Vec::new());
     for object in found {
-        match change(cluster, flags, &verb, object).await {
+        match one(cluster, flags, &verb, object).await {
             Ok(one) => done.push(one),
             Err(error) => failures.push(error),
         }
@@ -110,7 +113,7 @@ pub async fn conclude(
     selection::conclude(failures, ui)
 }
 
-/// Follows objects that were changed: waits where that was asked for, and else says how to. Returns what did not become
+/// Waits for changed objects if the flags ask for it, and otherwise prints how to wait. Returns the objects that did not become
 /// ready.
 pub async fn follow(
     cluster: &Cluster,
@@ -144,8 +147,11 @@ pub async fn follow(
 /// The word for an object that was as it should be.
 pub const UNCHANGED: &str = "unchanged";
 
-/// Whether a change waits for a `resume`: a paused one keeps its pods as they are, and does all else.
-pub fn is_held(kind: Kind, before: &Value, after: &Value) -> bool {
+/// Whether a change waits for a `resume`. A paused app keeps its pods, but is scaled, for example.
+pub fn is_held(kind: impl Into<&'static KindInfo>, before: &Value, after: &Value) -> bool {
+    let Some(kind) = kind.into().workload else {
+        return false;
+    };
     let pods = |object: &Value| -> Vec<Value> {
         let pod = match kind {
             Kind::AppDeploy => &object["spec"],
@@ -158,15 +164,16 @@ pub fn is_held(kind: Kind, before: &Value, after: &Value) -> bool {
     after["spec"]["paused"] == true && pods(before) != pods(after)
 }
 
-async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result<DynamicObject>) -> Result<Done> {
+/// Changes one object.
+pub async fn one(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result<DynamicObject>) -> Result<Done> {
     let mut object = object?;
     let name = object.name_any();
     for again in 1.. {
-        let (wanted, patch) = plan(cluster.kind, verb, &object)?;
+        let (wanted, patch) = plan(cluster.kind_info(), verb, &object)?;
         let mut done = Done {
             title: cluster.title(&name),
             word: verb.done,
-            is_held: is_held(cluster.kind, &formats::presentable(&object), &wanted),
+            is_held: is_held(cluster.kind_info(), &formats::presentable(&object), &wanted),
             object: wanted,
         };
         let Some(patch) = patch else {
@@ -199,8 +206,8 @@ async fn change(cluster: &Cluster, flags: Flags, verb: &Verb<'_>, object: Result
     Err(Error::failed(format!("{} changes all the time", cluster.title(&name))))
 }
 
-/// Returns the object as it is to be, and what to write; nothing if it is so already.
-fn plan(kind: Kind, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, Option<Value>)> {
+/// Returns the changed object and the patch; `None` if nothing changes.
+fn plan(kind: impl Into<&'static KindInfo>, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, Option<Value>)> {
     let before = formats::presentable(object);
     let mut wanted = before.clone();
     (verb.edit)(&mut wanted)?;
@@ -214,7 +221,7 @@ fn plan(kind: Kind, verb: &Verb<'_>, object: &DynamicObject) -> Result<(Value, O
     Ok((wanted, Some(guarded(patch, object))))
 }
 
-/// Sees to it that a patch with a list in it replaces the one that was read.
+/// Adds the resource version to a patch that replaces a list, so that it replaces only the list that was read.
 pub fn guarded(mut patch: Value, object: &DynamicObject) -> Value {
     if patch::replaces_a_list(&patch, &formats::presentable(object)) {
         patch["metadata"]["resourceVersion"] = json!(object.resource_version());
@@ -287,7 +294,7 @@ mod tests {
                 json!({"metadata": {"resourceVersion": "7"}, "spec": {"image": "nginx:2"}})
             ))
         );
-        // A list is replaced as a whole: it must be the one that was read.
+        // A patch replaces a whole list, so it must be the list that was read.
         let patch = planned(false, &|object| {
             object["spec"]["env"] = json!([]);
             Ok(())

@@ -20,7 +20,7 @@ use crate::terminal::ui::Ui;
 
 #[cfg(test)]
 pub use line::named;
-use line::{Line, Wanted};
+use line::{Completion, Line};
 use source::Source;
 
 /// The word that shells and kubectl ask with.
@@ -109,8 +109,8 @@ impl Candidate {
     }
 }
 
-/// Answers a shell, if it is one that asks. The last argument is the word in which the cursor stands. Nothing is ever an
-/// error: a shell has no place to show one.
+/// Prints the completions if a shell has called the plugin for them. The last argument is the word at the cursor. It never fails,
+/// because a shell can't show an error.
 pub fn answer(arguments: &[OsString], command: impl FnOnce() -> Command) -> Option<String> {
     let (asked, words) = arguments.split_first()?;
     let barely = asked == ASKED_BARELY;
@@ -139,22 +139,22 @@ pub fn verbs(mut command: Command, words: &[OsString]) -> String {
 
 /// Returns what can be typed, and whether files can.
 fn candidates(line: &Line, ask: impl FnOnce(Source) -> Vec<Candidate>) -> (Vec<Candidate>, bool) {
-    match &line.wanted {
-        Wanted::Words(words) => (words.clone(), false),
-        Wanted::Value { possible, .. } if !possible.is_empty() => (possible.clone(), false),
-        Wanted::Value { id, name, .. } => match source::of(&line.path, id, name) {
+    match &line.completion {
+        Completion::Words(words) => (words.clone(), false),
+        Completion::Value { possible, .. } if !possible.is_empty() => (possible.clone(), false),
+        Completion::Value { id, name, .. } => match source::of(&line.path, id, name) {
             Some(Source::Files) => (Vec::new(), true),
             Some(Source::Words(words)) => (words.iter().map(|word| Candidate::new(*word, "")).collect(), false),
             Some(Source::Free) | None => (Vec::new(), false),
             // A name that a value follows.
-            Some(Source::Workloads) if name.starts_with("NAME=") => {
-                let names = ask(Source::Workloads).into_iter();
+            Some(Source::Objects) if name.starts_with("NAME=") => {
+                let names = ask(Source::Objects).into_iter();
                 let names = names.map(|one| Candidate::new(format!("{}=", one.value), one.about));
                 (names.collect(), false)
             }
             Some(source) => (ask(source), false),
         },
-        Wanted::Nothing => (Vec::new(), false),
+        Completion::Nothing => (Vec::new(), false),
     }
 }
 
@@ -166,7 +166,7 @@ fn protocol(line: &Line, mut candidates: Vec<Candidate>, files: bool, barely: bo
     const NO_SPACE: u8 = 2;
     candidates.retain(|one| one.value.starts_with(line.partial.as_str()) && !line.has(&one.value));
     candidates.dedup_by(|a, b| a.value == b.value);
-    let goes_on = !candidates.is_empty() && candidates.iter().all(|one| one.value.ends_with('='));
+    let continues = !candidates.is_empty() && candidates.iter().all(|one| one.value.ends_with('='));
     let mut text = String::new();
     for Candidate { value, about } in candidates {
         let about = about.lines().next().unwrap_or_default();
@@ -176,7 +176,7 @@ fn protocol(line: &Line, mut candidates: Vec<Candidate>, files: bool, barely: bo
             about => writeln!(text, "{}{value}\t{}", line.before, crate::terminal::ui::clean(about)),
         };
     }
-    let directive = match (files, goes_on) {
+    let directive = match (files, continues) {
         (true, _) => 0,
         (false, true) => NO_FILES | NO_SPACE,
         (false, false) => NO_FILES,
@@ -238,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn values_come_from_where_they_are_known() {
+    fn each_value_has_its_source() {
         for (line, expected) in [
-            ("status ", "workloads :4"),
-            ("status work", "workloads :4"),
+            ("status ", "objects :4"),
+            ("status obj", "objects :4"),
             ("status x", ":4"),
-            ("podset delete a ", "workloads :4"),
+            ("podset delete a ", "objects :4"),
             ("create ", ":4"),
             ("status -n ", "namespaces :4"),
             ("status -n names", "namespaces :4"),
@@ -260,12 +260,18 @@ mod tests {
             ("version -o ", "json yaml :4"),
             ("create a --ingress-class ", "ingressclasses :4"),
             ("create a --expose c", "cluster :4"),
-            ("set image ", "workloads= :6"),
-            ("set image work", "workloads= :6"),
-            ("set image workloads=x ", ":4"),
-            ("set image workloads=", "workloads= :6"),
+            ("set image ", "objects= :6"),
+            ("set image obj", "objects= :6"),
+            ("set image objects=x ", ":4"),
+            ("set image objects=", "objects= :6"),
             ("podset replace a --pod ", "pods :4"),
             ("podset replace a --pod x,", "x,pods :4"),
+            ("queue delete a ", "objects :4"),
+            ("queue create ", ":4"),
+            ("queue create a --dead-letter ", "objects :4"),
+            ("queue create a --credentials ", "secrets :4"),
+            ("queue create a --deletion-policy ", "Delete Retain :4"),
+            ("create a --queue ", "queues :4"),
             ("completion ", "bash zsh fish powershell :4"),
             ("create a --image nginx -- ", ":4"),
         ] {
@@ -274,8 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_not_offered_twice() {
-        assert_eq!(words("delete workloads "), ":4");
+    fn name_is_not_offered_twice() {
+        assert_eq!(words("delete objects "), ":4");
     }
 
     #[test]

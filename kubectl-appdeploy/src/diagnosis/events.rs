@@ -9,6 +9,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
+use kube::core::ObjectMeta;
 use kube::{Api, ResourceExt as _};
 use model::CHILDREN;
 use serde_json::Value;
@@ -55,10 +56,31 @@ pub async fn events(cluster: &Cluster, all: &[Workload], only: Option<Type>) -> 
     }
 }
 
-/// The same for a page: what is normal of pods is left out, and a right that is missing is a word.
+/// Lists the events for a page: without normal events of pods. A missing right is reported in one word.
 pub async fn for_page(cluster: &Cluster, workload: &Workload) -> Result<Section<Event>> {
     let events = fetch(cluster, std::slice::from_ref(workload), None, Some(Type::Warning)).await?;
     children::section(cluster, events)
+}
+
+/// Lists the events of one object that has no pods, oldest first.
+pub async fn of_object(cluster: &Cluster, kind: &str, meta: &ObjectMeta) -> Result<Section<Event>> {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let name = meta.name.as_deref().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
+    let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
+    let mut pages = Pager::list(cluster, api, ListParams::default().fields(&fields));
+    let mut all = Vec::new();
+    loop {
+        match pages.attempt().await? {
+            Ok(Some(page)) => all.extend(page),
+            Ok(None) => break,
+            Err(source) => return children::section(cluster, Err(source)),
+        }
+    }
+    // One that was deleted may have had the same name.
+    all.retain(|event: &Event| event.involved_object.uid.is_none() || event.involved_object.uid == meta.uid);
+    all.sort_by_key(order);
+    Ok(Ok(all))
 }
 
 async fn fetch(
@@ -107,7 +129,7 @@ async fn fetch(
             Err(source) => return Ok(Err(source)),
         }
     }
-    // A pod of one workload can have the name of another workload, and is in two lists then.
+    // A pod of one workload can have the name of another workload, and is then in both lists.
     let mut known = HashSet::new();
     all.retain(|event: &Event| event.uid().is_none_or(|uid| known.insert(uid)));
     all.sort_by_key(order);
@@ -184,7 +206,7 @@ pub fn order(event: &Event) -> (Option<i64>, u64) {
     (last_seen(event).map(Timestamp::as_second), made.unwrap_or_default())
 }
 
-/// Returns an event as an object of its own: a list leaves out what it is.
+/// Returns an event with its kind and version, which the items of a list do not have.
 pub fn complete(event: &Event) -> Value {
     let mut value = formats::presentable(event);
     value["apiVersion"] = "v1".into();

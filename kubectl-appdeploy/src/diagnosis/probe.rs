@@ -9,23 +9,40 @@ use kube::{Api, ResourceExt as _};
 use model::children::DEPLOYMENT;
 
 use crate::cluster::connection::Cluster;
+use crate::diagnosis::queue::used;
 use crate::diagnosis::request_path::PathContext;
 use crate::installation::operator;
 use crate::resource::children::Children;
+use crate::resource::custom_resource::CustomResource;
 use crate::resource::workload::Workload;
 
 /// The most bytes of a log that are read.
 const MOST: u64 = 1024 * 1024;
+/// After how many seconds a watch reads the queues of an app again.
+const QUEUES_EVERY: i64 = 10;
 
 /// The additional requests, none for most apps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// The namespace of one that no operator has seen.
+    /// The namespace of an app that no operator has seen.
     lost: Option<String>,
-    /// The namespace of an app with an outdated status.
+    /// The namespace of an app with an outdated status, or of a queue whose deletion waits for the operator.
     behind: Option<String>,
     /// What crashed, where its last words are not known.
     crashed: Option<Crash>,
+    /// The queues that the spec names.
+    queues: Option<Queues>,
+}
+
+/// The queues of an app or a pod set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Queues {
+    namespace: String,
+    names: Vec<String>,
+    /// The state of the app: when it changes, the queues are read again.
+    reason: String,
+    /// The time in units of [`QUEUES_EVERY`]: a watch reads the depths again.
+    period: i64,
 }
 
 /// A container that crashed.
@@ -46,14 +63,17 @@ impl ProbeRequest {
             lost: workload.is_overlooked(now).then(namespace),
             behind: is_behind(workload, children).then(namespace),
             crashed: crashed(workload, children.pods.as_deref().unwrap_or_default()),
+            queues: queues(workload, now),
         }
     }
 
     /// Returns the additional requests for several.
-    pub fn about_all(all: &[Workload], now: Timestamp) -> Self {
-        let lost = all.iter().find(|one| one.is_overlooked(now));
+    pub fn about_all(all: &[CustomResource], now: Timestamp) -> Self {
+        let lost = all.iter().find(|one| one.summary().is_overlooked(now));
+        let behind = all.iter().find(|one| one.summary().is_deletion_overlooked(now));
         Self {
             lost: lost.map(|one| one.namespace().to_owned()),
+            behind: behind.map(|one| one.namespace().to_owned()),
             ..Self::default()
         }
     }
@@ -63,15 +83,33 @@ impl ProbeRequest {
 pub async fn fetch(cluster: &Cluster, question: &ProbeRequest) -> PathContext {
     let now = Timestamp::now();
     let absence = match (&question.lost, &question.behind) {
-        (Some(lost), _) => operator::look(cluster).await.absence(Some(lost), now),
-        (None, Some(behind)) => operator::look(cluster).await.fault(Some(behind), now),
+        (Some(lost), _) => operator::find(cluster).await.absence(Some(lost), now),
+        (None, Some(behind)) => operator::find(cluster).await.fault(Some(behind), now),
         (None, None) => None,
     };
     let last_words = match &question.crashed {
         Some(crash) => last_words(cluster, crash).await,
         None => None,
     };
-    PathContext { absence, last_words }
+    let queues = match &question.queues {
+        Some(queues) => used::fetch(cluster, &queues.namespace, &queues.names).await,
+        None => Vec::new(),
+    };
+    PathContext {
+        absence,
+        last_words,
+        queues,
+    }
+}
+
+fn queues(workload: &Workload, now: Timestamp) -> Option<Queues> {
+    let names: Vec<String> = workload.pod().queues.iter().map(|queue| queue.name.clone()).collect();
+    (!names.is_empty()).then(|| Queues {
+        namespace: workload.namespace().to_owned(),
+        names,
+        reason: workload.reason(),
+        period: now.as_second() / QUEUES_EVERY,
+    })
 }
 
 /// Whether the status is outdated. A running operator updates it within a moment.
@@ -137,6 +175,8 @@ mod tests {
 
     use super::*;
     use crate::commands::observe::status::list::tests::{app, cond};
+    use crate::resource::queue::tests::{broken, queue};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     #[test]
     fn log_is_read_of_the_container_that_crashed() {
@@ -164,5 +204,21 @@ mod tests {
         let crash = found.unwrap();
         assert_eq!((&*crash.pod, &*crash.container, crash.restarts), ("blog-1", "app", 2));
         assert_eq!(crashed(&crashing, &[pod("blog-1", &[("app", 0)])]), None);
+    }
+
+    #[test]
+    fn operator_is_looked_for_if_a_deletion_waits_for_it() {
+        let asked = |status: &serde_json::Value, seconds: i64| {
+            let mut orders = queue("orders", &json!({}), status);
+            let deleted = "2026-06-01T00:00:00Z".parse::<Timestamp>().unwrap();
+            orders.metadata.deletion_timestamp = Some(Time(deleted));
+            let now = Timestamp::from_second(deleted.as_second() + seconds).unwrap();
+            ProbeRequest::about_all(&[CustomResource::Queue(orders)], now)
+        };
+        let seen = json!({"observedGeneration": 1});
+        assert_eq!(asked(&seen, 60).behind.as_deref(), Some("default"));
+        assert_eq!(asked(&seen, 5), ProbeRequest::default());
+        let cause = broken("CredentialsMissing", "no Secret", "");
+        assert_eq!(asked(&cause, 60), ProbeRequest::default(), "it reports why");
     }
 }

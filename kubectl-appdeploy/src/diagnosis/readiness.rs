@@ -1,4 +1,4 @@
-//! Waits until apps and pod sets are ready. It watches, and does not poll.
+//! Waits until apps, pod sets and queues are ready. It watches, and does not poll.
 
 mod several;
 
@@ -6,22 +6,21 @@ use crd::status::condition;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use model::NextCommand;
-use model::reason::Reason;
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::kind_info;
 use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::follow_object;
 use crate::diagnosis::request_path;
 use crate::error::{Error, Kind, Result};
 use crate::installation::operator;
 use crate::resource::children;
-use crate::resource::workload::Workload;
+use crate::resource::custom_resource::CustomResource;
+use crate::resource::summary::Summary;
 use crate::terminal::ui::Ui;
 
 pub use several::{Target, all};
 
-/// Whether an app or a pod set is ready, by its status.
+/// Whether an object is ready, by its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// It is ready.
@@ -32,43 +31,26 @@ pub enum Readiness {
     Waiting(String),
 }
 
-/// Returns the readiness of an app or a pod set.
-pub fn of(workload: &Workload) -> Readiness {
-    if !workload.is_accounted_for() {
+/// Returns the readiness of an object.
+pub fn of(summary: Summary<'_>) -> Readiness {
+    if !summary.is_accounted_for() {
         return Readiness::Waiting("waiting for the operator".to_owned());
     }
-    if workload.is_true(condition::STALLED) || is_held(workload) {
+    if summary.is_true(condition::STALLED) || summary.is_held {
         return Readiness::Stalled;
     }
-    if workload.is_true(condition::READY) {
+    if summary.is_true(condition::READY) {
         return Readiness::Ready;
     }
-    let busy = workload
+    let busy = summary
         .explanation()
         .map_or_else(|| "not ready yet".to_owned(), |(text, _)| text);
     Readiness::Waiting(busy)
 }
 
-/// Whether pods wait for a `resume` to get the spec as it is now. One that is only scaled while it is paused goes on.
-fn is_held(workload: &Workload) -> bool {
-    let is_paused = match workload {
-        Workload::App(app) => app.spec.paused,
-        Workload::PodSet(set) => set.spec.paused,
-    };
-    let state = workload.state();
-    let reason = workload.condition_reason(condition::READY);
-    is_paused && reason == Some(Reason::Paused.as_str()) && state.updated < state.replicas
-}
-
 /// Waits until one is ready, and prints progress.
-pub async fn ready(
-    cluster: &Cluster,
-    namespace: &str,
-    name: &str,
-    deadline: Deadline,
-    ui: &mut Ui,
-) -> Result<Workload> {
-    let api = cluster.objects(Some(namespace));
+async fn ready(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<CustomResource> {
+    let api = cluster.objects(Some(&cluster.namespace));
     let mut changes = follow_object(cluster, api.clone(), name);
     let mut last = None;
     let ready = wait::until(
@@ -89,33 +71,48 @@ pub async fn ready(
     {
         ready = judge(cluster, &object, &mut last, ui)?;
     }
-    if let Some(workload) = ready {
+    if let Some(ready) = ready {
         ui.clear_progress();
-        return Ok(workload);
+        return Ok(ready);
     }
+    let last = last.as_ref().map(CustomResource::summary);
     let state = ("is not ready", "become so");
-    Err(timed_out(cluster, name, last.as_ref(), state, deadline, None).await)
+    Err(timed_out(cluster, name, last, state, deadline, None).await)
+}
+
+/// Waits until one is ready, and prints its URL and what prevents requests from reaching it.
+pub async fn report_ready(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+    let ready = ready(cluster, name, deadline, ui).await?;
+    ui.eprintln(&match ready.address() {
+        Some(url) => format!("{name} is ready: {url}"),
+        None => format!("{name} is ready"),
+    });
+    warn(cluster, &ready, ui).await;
+    Ok(())
 }
 
 /// Returns an object if it is ready, fails if it is stalled, and prints progress otherwise.
 fn judge(
     cluster: &Cluster,
     object: &DynamicObject,
-    last: &mut Option<Workload>,
+    last: &mut Option<CustomResource>,
     ui: &mut Ui,
-) -> Result<Option<Workload>> {
-    let workload = Workload::read(cluster.kind, object);
-    match of(&workload) {
-        Readiness::Ready => return Ok(Some(workload)),
-        Readiness::Stalled => return Err(stalled(&workload, cluster.flag())),
-        Readiness::Waiting(busy) => ui.progress(&format!("{}: {busy}", workload.name())),
+) -> Result<Option<CustomResource>> {
+    let one = CustomResource::read(cluster.kind_info(), object);
+    match of(one.summary()) {
+        Readiness::Ready => return Ok(Some(one)),
+        Readiness::Stalled => return Err(stalled(one.summary(), cluster.flag())),
+        Readiness::Waiting(busy) => ui.progress(&format!("{}: {busy}", one.name())),
     }
-    *last = Some(workload);
+    *last = Some(one);
     Ok(None)
 }
 
 /// Prints warnings about what prevents requests from reaching a ready app.
-pub async fn warn(cluster: &Cluster, workload: &Workload, ui: &mut Ui) {
+async fn warn(cluster: &Cluster, ready: &CustomResource, ui: &mut Ui) {
+    let CustomResource::Workload(workload) = ready else {
+        return;
+    };
     // That it is ready stays true where the Secret can't be read.
     let tls = children::tls(cluster, workload).await.ok().flatten();
     for (why, next) in request_path::warnings(workload, tls.as_ref(), Timestamp::now()) {
@@ -132,13 +129,13 @@ pub fn deleted(cluster: &Cluster, name: &str) -> Error {
 }
 
 /// Returns the error for a stalled object.
-pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
+pub fn stalled(summary: Summary<'_>, flag: NextCommand) -> Error {
     let error = Error::new(
         Kind::Stalled,
-        format!("{} will not become ready by itself", workload.title()),
+        format!("{} will not become ready by itself", summary.title()),
     );
-    let describe = kind_info::of(workload.kind()).verb("describe", workload.name());
-    explained(error, workload, describe.and(flag))
+    let describe = summary.kind.verb("describe", summary.name());
+    explained(error, summary, describe.and(flag))
 }
 
 /// Returns the error for a timeout. `state` is the current and the expected state; `busy` is the reason, if it is known
@@ -146,7 +143,7 @@ pub fn stalled(workload: &Workload, flag: NextCommand) -> Error {
 pub async fn timed_out(
     cluster: &Cluster,
     name: &str,
-    last: Option<&Workload>,
+    last: Option<Summary<'_>>,
     (state, hope): (&str, &str),
     deadline: Deadline,
     busy: Option<String>,
@@ -160,26 +157,26 @@ pub async fn timed_out(
         ),
     );
     let status = cluster.kind_info().verb("status", name);
-    let Some(workload) = last else {
+    let Some(last) = last else {
         return error.next(status.and(cluster.flag()));
     };
-    if !workload.is_accounted_for()
-        && let Some((why, next)) = operator::look(cluster)
+    if !last.is_accounted_for()
+        && let Some((why, next)) = operator::find(cluster)
             .await
-            .absence(Some(workload.namespace()), Timestamp::now())
+            .absence(Some(last.namespace()), Timestamp::now())
     {
         return error.why(why).next(next);
     }
     let otherwise = status.and("-w").and(cluster.flag());
-    match busy.filter(|_| workload.state().cause.is_none()) {
+    match busy.filter(|_| last.cause.is_none()) {
         Some(busy) => error.why(busy).next(otherwise),
-        None => explained(error, workload, otherwise),
+        None => explained(error, last, otherwise),
     }
 }
 
 /// Adds why one is not ready, and what to run next if nothing better is known.
-fn explained(error: Error, workload: &Workload, otherwise: NextCommand) -> Error {
-    match workload.explanation() {
+fn explained(error: Error, summary: Summary<'_>, otherwise: NextCommand) -> Error {
+    match summary.explanation() {
         Some((why, next)) => error.why(why).next(next.unwrap_or(otherwise)),
         None => error.next(otherwise),
     }
@@ -188,6 +185,8 @@ fn explained(error: Error, workload: &Workload, otherwise: NextCommand) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::queue::tests::{broken, queue};
+    use crate::resource::workload::Workload;
     use crate::terminal::ui::RenderOptions;
     use serde_json::{Value, json};
 
@@ -209,7 +208,10 @@ mod tests {
     #[test]
     fn status_of_an_older_spec_is_ignored() {
         let old = app(&json!({"observedGeneration": 1, "conditions": conditions(&[("Ready", "True")])}));
-        assert_eq!(of(&old), Readiness::Waiting("waiting for the operator".to_owned()));
+        assert_eq!(
+            of(old.summary()),
+            Readiness::Waiting("waiting for the operator".to_owned())
+        );
     }
 
     #[test]
@@ -222,15 +224,20 @@ mod tests {
             "2026-01-01T00:00:00Z".to_owned(),
         )];
         inner.metadata.annotations = Some(asked.into());
-        assert_eq!(of(&app), Readiness::Waiting("waiting for the operator".to_owned()));
+        assert_eq!(
+            of(app.summary()),
+            Readiness::Waiting("waiting for the operator".to_owned())
+        );
         let Workload::App(inner) = &mut app else { unreachable!() };
         inner.status.as_mut().unwrap().restarted_at = Some("2026-01-01T00:00:00Z".to_owned());
-        assert_eq!(of(&app), Readiness::Ready);
+        assert_eq!(of(app.summary()), Readiness::Ready);
     }
 
     #[test]
     fn status_is_ready_stalled_or_waiting() {
-        let with = |list: &[(&str, &str)]| of(&app(&json!({"observedGeneration": 2, "conditions": conditions(list)})));
+        let with = |list: &[(&str, &str)]| {
+            of(app(&json!({"observedGeneration": 2, "conditions": conditions(list)})).summary())
+        };
         assert_eq!(with(&[("Ready", "True")]), Readiness::Ready);
         assert_eq!(with(&[("Ready", "False"), ("Stalled", "True")]), Readiness::Stalled);
         assert_eq!(
@@ -249,10 +256,10 @@ mod tests {
             let mut app = app(&status);
             let Workload::App(inner) = &mut app else { unreachable!() };
             inner.spec.paused = paused;
-            of(&app)
+            of(app.summary())
         };
         assert_eq!(with(true, 0), Readiness::Stalled);
-        // The status may be older than what resumes it, and a pause does not hold back what is only scaled.
+        // The status may be older than the `resume`, and a pause does not delay scaling.
         for verdict in [with(false, 0), with(true, 2)] {
             assert_eq!(verdict, Readiness::Waiting("the rollout is paused".to_owned()));
         }
@@ -264,12 +271,32 @@ mod tests {
             &json!({"observedGeneration": 2, "conditions": conditions(&[("Ready", "False"), ("Stalled", "True")]),
             "cause": {"reason": "ImageNotFound", "message": "image nginx:1.99 does not exist", "next": "kubectl edit appdeploy shop"}}),
         );
-        let error = stalled(&app, NextCommand::default());
+        let error = stalled(app.summary(), NextCommand::default());
         assert_eq!(error.kind(), Kind::Stalled);
         insta::assert_snapshot!(error.text(&RenderOptions::default()), @r"
         error: appdeploy.appdeploy.dev/shop will not become ready by itself
           why:  image nginx:1.99 does not exist
           next: kubectl edit appdeploy shop
+        ");
+    }
+
+    #[test]
+    fn stalled_queue_is_explained_like_an_app() {
+        let mut status = broken(
+            "CredentialsForbidden",
+            "the operator may not get the Secret sqs",
+            "kubectl appdeploy queue create orders -n default --grant-only",
+        );
+        status["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .extend(conditions(&[("Stalled", "True")]).as_array().cloned().unwrap());
+        let orders = CustomResource::Queue(queue("orders", &json!({}), &status));
+        assert_eq!(of(orders.summary()), Readiness::Stalled);
+        insta::assert_snapshot!(stalled(orders.summary(), NextCommand::default()).text(&RenderOptions::default()), @r"
+        error: appqueue.appdeploy.dev/orders will not become ready by itself
+          why:  the operator may not get the Secret sqs
+          next: kubectl appdeploy queue create orders -n default --grant-only
         ");
     }
 }

@@ -1,5 +1,5 @@
-//! The request path to the pods, and where it breaks: what the operator does not check, because it may not
-//! read Secrets, or because only the user's view of all objects shows it.
+//! Finds the broken component in the request path to the pods. This covers what the operator does not check, because it may not
+//! read Secrets, or because only the user may read all objects.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::reason::Reason;
 use model::{ChildKind, NextCommand, command, desired, validate};
 
+use crate::diagnosis::queue::used::UsedQueue;
 use crate::output::age::span;
 use crate::resource::certificate::{Certificate, Tls};
 use crate::resource::children::Children;
@@ -36,7 +37,7 @@ pub enum Component {
     Pod,
 }
 
-/// What is wrong at a stop.
+/// The problem of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
@@ -50,23 +51,23 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn told(&self) -> Hint {
+    fn hint(&self) -> Hint {
         (self.why.clone(), Some(self.next.clone()))
     }
 }
 
-/// What is to be said of an app or a pod set, and where its way is broken.
+/// The diagnosis of an app or a pod set, with the broken component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Why it is not as its author wants it, and the command to run next.
     pub why: Option<Hint>,
-    /// What is to be known although it is not the reason, with a command.
+    /// Additional hints, each with a command.
     pub notes: Vec<Hint>,
     /// The stop at which requests fail.
     pub broken: Option<Component>,
 }
 
-/// A sentence, and a command where there is one.
+/// A sentence, and a command if there is one.
 pub type Hint = (String, Option<NextCommand>);
 
 /// Additional facts, next to the status and the children.
@@ -76,6 +77,8 @@ pub struct PathContext {
     pub absence: Option<(String, NextCommand)>,
     /// The last line that a container wrote before it crashed.
     pub last_words: Option<String>,
+    /// The queues that the spec names.
+    pub queues: Vec<UsedQueue>,
 }
 
 /// Diagnoses an app: first a missing operator, then the cause in the status, then what only the
@@ -91,13 +94,13 @@ pub fn diagnose(workload: &Workload, children: &Children, asked: &PathContext, n
     let is_settled = workload.is_observed() && workload.state().cause.is_none() && !workload.is_deleted();
     let why = match (&asked.absence, &fault) {
         (Some((why, next)), fault) => {
-            notes.extend(fault.as_ref().map(Fault::told));
+            notes.extend(fault.as_ref().map(Fault::hint));
             Some((why.clone(), Some(next.clone())))
         }
         // Other causes may resolve themselves; this one does not.
-        (None, Some(fault)) if fault.is_broken && is_settled => Some(fault.told()),
+        (None, Some(fault)) if fault.is_broken && is_settled => Some(fault.hint()),
         (None, Some(fault)) => {
-            notes.push(fault.told());
+            notes.push(fault.hint());
             cause
         }
         (None, None) => cause,
@@ -118,12 +121,12 @@ pub fn warnings(workload: &Workload, tls: Option<&(String, Tls)>, now: Timestamp
         Workload::App(app) => of_certificate(app, tls, now),
         Workload::PodSet(_) => None,
     };
-    let certificate = certificate.map(|fault| fault.told());
+    let certificate = certificate.map(|fault| fault.hint());
     certificate.into_iter().chain(closed(workload)).collect()
 }
 
-/// Returns what is wrong on the way to an app although its operator may find nothing: what fails before what is about
-/// to, and of these the first from outside.
+/// Returns problems in the request path that the operator may not report. Failures come before warnings, and the outermost
+/// component comes first.
 pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option<Fault> {
     let Workload::App(app) = workload else { return None };
     let faults = [
@@ -133,8 +136,8 @@ pub fn fault(workload: &Workload, children: &Children, now: Timestamp) -> Option
     faults.into_iter().flatten().min_by_key(|fault| !fault.is_broken)
 }
 
-/// Returns where the way is broken: where the cause is, not where it shows. A Service without endpoints is only the
-/// consequence of pods that crash.
+/// Returns the broken component: the one with the cause, not the one with the symptom. Crashing pods, for example, leave a Service
+/// without endpoints.
 pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -> Option<Component> {
     if let Some(cause) = workload.state().cause.filter(|_| workload.is_observed()) {
         return of_reason(&cause.reason).or_else(|| Some(Component::Child(missing(workload, children).first()?)));
@@ -149,7 +152,7 @@ pub fn broken(workload: &Workload, children: &Children, fault: Option<&Fault>) -
 
 /// Returns where a reason of the status is at home; `None` for those about the app itself.
 fn of_reason(reason: &str) -> Option<Component> {
-    // Most reasons are about pods, also those of an operator that is newer than this.
+    // Most reasons are about pods, including unknown reasons of a newer operator.
     let Some(reason) = Reason::read(reason) else {
         return Some(Component::Pod);
     };
@@ -167,6 +170,7 @@ fn of_reason(reason: &str) -> Option<Component> {
         | Reason::MissingSecret
         | Reason::MissingConfigMap
         | Reason::MissingKey
+        | Reason::QueueNotReady
         | Reason::RunsAsRoot
         | Reason::CrashLoop
         | Reason::OutOfMemory
@@ -190,7 +194,18 @@ fn of_reason(reason: &str) -> Option<Component> {
         | Reason::ApiUnavailable
         | Reason::ReconcileTimeout
         | Reason::InternalError
-        | Reason::NamespaceTerminating => None,
+        | Reason::NamespaceTerminating
+        // Of AppQueues.
+        | Reason::QueueConflict
+        | Reason::QueueDeletedRecently
+        | Reason::QueueRefused
+        | Reason::QueueThrottled
+        | Reason::EndpointUnavailable
+        | Reason::CredentialsMissing
+        | Reason::CredentialsForbidden
+        | Reason::CredentialsRefused
+        | Reason::DeadLetterMissing
+        | Reason::DeadLetterNotReady => None,
     }
 }
 
@@ -227,7 +242,7 @@ fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) 
         name,
         namespace
     );
-    let look = command!("kubectl describe secret {} -n {}", name, namespace);
+    let render = command!("kubectl describe secret {} -n {}", name, namespace);
     let fault = |is_broken, why, next| {
         Some(Fault {
             component: Component::Secret,
@@ -242,12 +257,12 @@ fn of_certificate(app: &AppDeploy, tls: Option<&(String, Tls)>, now: Timestamp) 
             let why = format!("the TLS Secret {name} does not exist, so browsers get another certificate");
             return fault(true, why, make);
         }
-        Tls::Empty => return fault(true, format!("the TLS Secret {name} has no tls.crt"), look),
+        Tls::Empty => return fault(true, format!("the TLS Secret {name} has no tls.crt"), render),
         Tls::Unreadable => {
             return fault(
                 true,
                 format!("tls.crt of the Secret {name} is not a PEM certificate"),
-                look,
+                render,
             );
         }
         Tls::Certificate(certificate) => certificate,
@@ -393,7 +408,7 @@ fn unknown_port(service: &Service, deployment: &Deployment) -> Option<String> {
     })
 }
 
-/// Returns how many endpoints are ready, and how many there are: a pod counts once, and one that is about to go not.
+/// Returns the numbers of ready endpoints and of all endpoints. Each pod counts once, and terminating ones do not count.
 pub fn endpoints(slices: &[EndpointSlice]) -> (usize, usize) {
     let mut all: BTreeMap<String, bool> = BTreeMap::new();
     for endpoint in slices.iter().flat_map(|slice| &slice.endpoints) {

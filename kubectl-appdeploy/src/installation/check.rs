@@ -1,4 +1,4 @@
-//! Whether AppDeploy can be installed, or works as it is installed.
+//! Checks whether AppDeploy can be installed, or whether an installation works.
 //!
 //! [`facts`] reads everything; each finding is a function of these facts. Each check has a [`Code`] that is never reused.
 
@@ -29,12 +29,12 @@ use finding::Finding;
 pub enum CheckMode<'a> {
     /// Installing AppDeploy like this.
     Install(&'a Scope),
-    /// AppDeploy as it is installed.
+    /// An installation.
     Run,
 }
 
 /// Reads all facts and returns the findings.
-pub async fn look(cluster: &Cluster, aim: CheckMode<'_>) -> Vec<Finding> {
+pub async fn run_checks(cluster: &Cluster, aim: CheckMode<'_>) -> Vec<Finding> {
     match Box::pin(facts::gather(cluster, aim)).await {
         Ok(facts) => judge(&facts),
         Err(error) => vec![unreachable(&error)],

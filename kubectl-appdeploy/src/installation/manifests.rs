@@ -17,12 +17,12 @@ use crate::output::formats::DryRun;
 
 pub use kind::{Kind, place};
 
-/// What a file of `config/` is for.
+/// The purpose of a file in `config/`.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     /// Every installation.
     Core,
-    /// One whose operator answers API servers.
+    /// For an operator that serves webhooks.
     Webhooks,
 }
 
@@ -30,12 +30,13 @@ use Part::{Core, Webhooks};
 
 /// In the order in which each finds what it needs: the namespace first, then what runs, and last what makes API servers
 /// ask it.
-const FILES: [(Part, &str); 25] = [
+const FILES: [(Part, &str); 26] = [
     (Core, include_str!("../../../config/manager/namespace.yaml")),
     (Core, include_str!("../../../config/manager/default_deny.yaml")),
     (Core, include_str!("../../../config/manager/network_policy.yaml")),
     (Core, include_str!("../../../config/crd/appdeploys.yaml")),
     (Core, include_str!("../../../config/crd/podsets.yaml")),
+    (Core, include_str!("../../../config/crd/appqueues.yaml")),
     (Core, include_str!("../../../config/policy/operator.yaml")),
     (Core, include_str!("../../../config/policy/operator_binding.yaml")),
     (Core, include_str!("../../../config/policy/definitions.yaml")),
@@ -67,7 +68,7 @@ const FILES: [(Part, &str); 25] = [
 /// The options of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The operator's image, if not that of this release.
+    /// The image of the operator; default: the image of this release.
     pub image: Option<String>,
     /// The operator's flags.
     pub flags: Vec<String>,
@@ -78,7 +79,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns those of `install` without flags.
+    /// Returns the settings of `install` without flags.
     fn default() -> Self {
         Self {
             image: None,
@@ -237,7 +238,7 @@ mod tests {
     use crate::installation::version::PLUGIN;
 
     #[test]
-    fn the_image_is_of_the_same_version_as_the_plugin() {
+    fn image_has_the_version_of_the_plugin() {
         assert_eq!(image(), format!("ghcr.io/appdeploy/appdeploy-operator:{PLUGIN}"));
     }
 

@@ -14,10 +14,10 @@ use crate::output::age::span;
 /// The name of the operator's Deployment, ServiceAccount, ClusterRole and binding.
 pub const NAME: &str = "appdeploy-operator";
 
-/// What is known about the operator of a cluster.
+/// The state of the operator of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operator {
-    /// This is its Deployment, and the Lease of the one that leads, where that may be read.
+    /// It is installed, with this Deployment, and its Lease if the user may read it.
     Installed(Box<Deployment>, Option<Box<Lease>>),
     /// There is none.
     Absent,
@@ -26,7 +26,7 @@ pub enum Operator {
 }
 
 /// Looks for the operator.
-pub async fn look(cluster: &Cluster) -> Operator {
+pub async fn find(cluster: &Cluster) -> Operator {
     let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
     let (deployment, lease) = join!(cluster.call(api.get_opt(NAME)), cluster.call(leases.get_opt(NAME)));
@@ -52,7 +52,7 @@ impl Operator {
         })
     }
 
-    /// Returns why no operator works for a namespace, or for any, and what to do about it; nothing of one that does.
+    /// Returns why no operator manages a namespace, or any namespace, and the next command; `None` if one does.
     pub fn fault(&self, namespace: Option<&str>, now: Timestamp) -> Option<(String, NextCommand)> {
         let (deployment, lease) = match self {
             Self::Absent => {
@@ -140,6 +140,11 @@ pub fn is_elected(deployment: &Deployment) -> bool {
     is_on(deployment, "leader-elect")
 }
 
+/// Whether an operator has credentials of its own for queue services.
+pub fn has_queue_credentials(deployment: &Deployment) -> bool {
+    !setting(deployment, "queue-credentials").is_empty()
+}
+
 /// Whether a setting is on that is off by default.
 fn is_on(deployment: &Deployment, name: &str) -> bool {
     let values = setting(deployment, name);
@@ -148,7 +153,7 @@ fn is_on(deployment: &Deployment, name: &str) -> bool {
         .is_some_and(|value| ["", "true"].contains(&value.as_str()))
 }
 
-/// Returns the values of one of the operator's settings: from its arguments, else from its environment.
+/// Returns the values of a setting of the operator: from its arguments, otherwise from its environment.
 fn setting(deployment: &Deployment, name: &str) -> Vec<String> {
     let Some(container) = container(deployment) else {
         return Vec::new();
@@ -183,7 +188,7 @@ pub fn image(deployment: &Deployment) -> Option<&str> {
     container(deployment)?.image.as_deref()
 }
 
-/// Returns the tag of an image, also where a digest follows it; or the digest alone; or `latest`.
+/// Returns the tag of an image, also if a digest follows it; otherwise the digest, or `latest`.
 pub fn tag(image: &str) -> &str {
     let (name, digest) = image
         .split_once('@')
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_an_operator_are_read_from_flags_and_environment() {
+    fn operator_settings_are_read_from_flags_and_environment() {
         let none = json!([]);
         assert_eq!(watched(&deployment(&none, &none, 1)), Vec::<String>::new());
         assert_eq!(
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_hangs_lets_its_lease_expire() {
+    fn hanging_operator_has_an_expired_lease() {
         let renewed = |time: &str| {
             let lease =
                 json!({"spec": {"renewTime": format!("2026-06-01T{time}.000000Z"), "leaseDurationSeconds": 15}});
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_of_an_image_is_its_version() {
+    fn tag_of_an_image_is_its_version() {
         assert_eq!(tag("ghcr.io/a/b:v0.1.0"), "v0.1.0");
         assert_eq!(tag("localhost:5000/b"), "latest");
         assert_eq!(tag("localhost:5000/b:v1@sha256:abc"), "v1");

@@ -34,7 +34,7 @@ pub struct Right {
 }
 
 impl fmt::Display for Right {
-    /// Writes it as `kubectl auth can-i` takes it.
+    /// Formats the right as an argument of `kubectl auth can-i`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
         write!(f, "{} {}{dot}{}", self.verb, self.resource, self.group)?;
@@ -84,7 +84,7 @@ pub fn to_install(objects: &[DynamicObject]) -> BTreeSet<Right> {
     let of = |object: &DynamicObject| {
         let kind = Kind::of(object);
         let namespace = object.namespace().unwrap_or_default();
-        // What is applied is created where it is not there; what a former installation had is listed.
+        // Applying creates missing objects, and pruning lists the objects of earlier installations.
         ["get", "list", "create", "patch"].map(|verb| Right {
             verb: verb.to_owned(),
             group: kind.resource.group.clone(),

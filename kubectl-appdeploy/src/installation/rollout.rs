@@ -16,7 +16,7 @@ use crate::resource::pod::{self, PodProblem};
 use crate::terminal::ui::Ui;
 use model::diagnose::Reason;
 
-/// What is known of the operator.
+/// The state of the operator's Deployment.
 #[derive(Default)]
 pub struct Progress {
     /// Its Deployment.
@@ -42,7 +42,7 @@ pub enum RolloutState {
     Failed(Error),
 }
 
-/// Waits until the operator that was just applied is the one that runs.
+/// Waits until the applied version of the operator runs.
 pub async fn wait(cluster: &Cluster, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let namespace = crd::OPERATOR_NAMESPACE;
     let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), namespace);
@@ -105,9 +105,12 @@ impl Progress {
         {
             return RolloutState::Ready;
         }
-        if let Some(trouble) = self.trouble() {
+        if let Some(trouble) = self.pod_problem() {
             if trouble.terminal {
-                return RolloutState::Failed(told(Error::new(Kind::Stalled, "the operator cannot start"), &trouble));
+                return RolloutState::Failed(with_problem(
+                    Error::new(Kind::Stalled, "the operator cannot start"),
+                    &trouble,
+                ));
             }
             return RolloutState::Waiting(trouble.message);
         }
@@ -126,8 +129,8 @@ impl Progress {
         ))
     }
 
-    /// What is wrong with a pod of the image that is wanted; those of an older one do not matter any more.
-    fn trouble(&self) -> Option<PodProblem> {
+    /// The problem of a pod with the desired image. Pods with an older image are ignored.
+    fn pod_problem(&self) -> Option<PodProblem> {
         let wanted = self.deployment.as_ref().and_then(operator::image);
         let current = self.pods.iter().filter(|pod| {
             let image = pod
@@ -137,7 +140,9 @@ impl Progress {
                 .and_then(|container| container.image.as_deref());
             image == wanted && pod.metadata.deletion_timestamp.is_none()
         });
-        current.filter_map(pod::trouble).max_by_key(|trouble| trouble.terminal)
+        current
+            .filter_map(pod::pod_problem)
+            .max_by_key(|trouble| trouble.terminal)
     }
 
     /// Why Kubernetes does not even make a pod: a quota, a policy.
@@ -160,8 +165,8 @@ impl Progress {
     /// Adds why it does not run, as far as that can be seen, and where to look.
     pub fn explain(&self, error: Error) -> Error {
         let namespace = crd::OPERATOR_NAMESPACE;
-        if let Some(trouble) = self.trouble() {
-            return told(error, &trouble);
+        if let Some(trouble) = self.pod_problem() {
+            return with_problem(error, &trouble);
         }
         if let Some(refused) = self.refused() {
             return error
@@ -187,7 +192,7 @@ impl Progress {
     }
 }
 
-fn told(error: Error, trouble: &PodProblem) -> Error {
+fn with_problem(error: Error, trouble: &PodProblem) -> Error {
     let namespace = crd::OPERATOR_NAMESPACE;
     let next = match trouble.reason {
         Reason::CrashLoop | Reason::OutOfMemory => command!("kubectl -n {} logs {} --previous", namespace, trouble.pod),
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_available_deployment_is_ready() {
+    fn available_deployment_is_ready() {
         assert_eq!(seen(1, None).state(), RolloutState::Ready);
         assert_eq!(
             seen(0, None).state(),

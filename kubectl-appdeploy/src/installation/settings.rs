@@ -22,7 +22,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether anything was said of it.
+    /// Whether the setting was given.
     pub const fn is_given(&self) -> bool {
         !self.watch_namespace.is_empty() || self.webhooks.is_some()
     }
@@ -51,7 +51,7 @@ impl Scope {
     }
 }
 
-/// Settings of the operator. What is not given keeps the operator's default.
+/// Settings of the operator. Omitted ones keep the default of the operator.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Operator settings")]
 pub struct Settings {

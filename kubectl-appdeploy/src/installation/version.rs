@@ -1,9 +1,9 @@
-//! The version of the plugin, compared with that of the operator.
+//! Compares the version of the plugin with the version of the operator.
 
 /// The version of this plugin, as an image tag and a release have it.
 pub const PLUGIN: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// Returns what to say when plugin and operator are not of the same release.
+/// Returns a message if the plugin and the operator are of different releases.
 pub fn skew(operator: &str) -> Option<String> {
     // A digest or a word such as `latest` or `dev` can't be compared.
     let is_release = operator

@@ -36,7 +36,7 @@ impl DryRun {
         matches!(self, Self::None)
     }
 
-    /// What follows the word for what was done, as in kubectl.
+    /// The text after the verb of a result, as in kubectl.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -64,8 +64,8 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// Prints the outcome for one object: a line as kubectl has it, or what `-o` asks for. What is still to be waited for or
-    /// to be reported does not depend on a reader of this.
+    /// Prints the result for one object: a line as in kubectl, or the format of `-o`. An error while printing does not skip waits
+    /// and warnings.
     pub fn print_result(self, ui: &mut Ui, title: &str, done: &str, object: &Value) -> Result<()> {
         let text = match self.output {
             None => format!("{title} {done}{}", self.dry_run.suffix()),
@@ -96,7 +96,7 @@ pub struct Done {
     pub title: String,
     /// `created`, `scaled`, …
     pub word: &'static str,
-    /// Whether it is paused and what was changed waits for a `resume`.
+    /// Whether the object is paused and the change waits for a `resume`.
     pub is_held: bool,
     /// The object as the server has it.
     pub object: Value,
@@ -136,6 +136,15 @@ pub fn presentable(object: &impl serde::Serialize) -> Value {
     value
 }
 
+/// Returns all of them as a list in a sentence: `a, b and c`.
+pub fn enumerate(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
 /// Names the first few of many.
 pub fn some(names: &[String]) -> String {
     const NAMED: usize = 5;
@@ -143,5 +152,18 @@ pub fn some(names: &[String]) -> String {
     match names.len().checked_sub(NAMED) {
         Some(rest @ 1..) => format!("{shown} and {rest} more"),
         _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_in_a_sentence_ends_with_and() {
+        let all = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(enumerate(&all), "a, b and c");
+        assert_eq!(enumerate(&all[..2]), "a and b");
+        assert_eq!(enumerate(&all[..1]), "a");
     }
 }

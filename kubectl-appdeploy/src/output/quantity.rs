@@ -27,7 +27,7 @@ pub fn milli(text: &str) -> Option<i128> {
         if exponent >= 0 {
             value.checked_mul(power)
         } else {
-            // As Kubernetes rounds: what is asked for is there.
+            // Kubernetes rounds up, so that the requested amount is available.
             Some((value + power - 1) / power)
         }
     };

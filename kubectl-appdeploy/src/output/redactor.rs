@@ -1,5 +1,5 @@
-//! What must not leave a cluster is taken out: values of environment variables and arguments, annotations of others, passwords
-//! and tokens in texts. Names stay, so that a report can be understood.
+//! Removes secrets from a report: values of environment variables and arguments, annotations of other managers, passwords and
+//! tokens in texts. Names are kept, so that the report can be understood.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, OnceLock};
@@ -48,7 +48,7 @@ const HARMLESS: [&str; 9] = [
 /// Replaces secrets in objects and texts.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// Values that were seen where values are secret: they are taken out of all texts, too.
+    /// Values of secret fields. They are removed from all texts, too.
     known: BTreeSet<String>,
     /// Finds all of them in one pass over a text; `None` if there are more than it can take.
     find_known: OnceLock<Option<AhoCorasick>>,
@@ -64,8 +64,8 @@ pub enum Owner {
 }
 
 impl Redactor {
-    /// Takes the values of an object to heart that will be taken out of it. Annotations of the operator's own objects are
-    /// words of tools, which its log has, too.
+    /// Records the secret values of an object. Annotations of the operator's own objects are not secret, because its log contains
+    /// them.
     pub fn add(&mut self, object: &Value, owner: Owner) {
         walk(object, &mut Vec::new(), &mut |path, text| {
             let is_word = owner == Owner::Operator && path.iter().any(|step| step == "annotations");
@@ -84,7 +84,7 @@ impl Redactor {
         self.find_known = OnceLock::new();
     }
 
-    /// Returns an object without what is secret.
+    /// Returns an object without secret values.
     pub fn object(&self, object: &Value, owner: Owner) -> Value {
         self.value(object, &mut Vec::new(), owner)
     }
@@ -116,7 +116,7 @@ impl Redactor {
         }
     }
 
-    /// Returns a text without what is secret: what is known to be, and what looks like it.
+    /// Returns a text without recorded secrets and without strings that look like secrets.
     pub fn text(&self, text: &str) -> String {
         let find = self.find_known.get_or_init(|| {
             // The longest: one may be part of another.
@@ -144,7 +144,7 @@ impl Redactor {
     }
 }
 
-/// Calls for each text of a value, with the way to it.
+/// Calls a function for each string of a value, with its path.
 fn walk<'a>(value: &'a Value, path: &mut Vec<String>, visit: &mut impl FnMut(&[String], &'a str)) {
     match value {
         Value::Object(fields) => {
@@ -264,7 +264,7 @@ fn named(line: &str) -> String {
     text
 }
 
-/// Returns where a value begins and ends that follows a key, if one does.
+/// Returns the range of the value that follows a key, if there is one.
 fn value_after(rest: &str) -> Option<(usize, usize)> {
     let skip = |from: usize, those: &str| {
         from + rest[from..]
@@ -305,7 +305,7 @@ mod tests {
             for secret in &secrets {
                 prop_assert!(!masked.contains(secret.as_str()), "{secret} is in {masked}");
             }
-            // What is left is in the text, in this order.
+            // The remaining parts are in the text, in this order.
             let mut rest = text.as_str();
             for part in masked.split(MASK) {
                 let found = rest.find(part);

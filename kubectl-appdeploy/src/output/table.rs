@@ -129,7 +129,7 @@ impl Table {
         self
     }
 
-    /// Makes the columns as wide as those of earlier rows, so that the rows of a watch are aligned.
+    /// Uses at least the column widths of earlier rows, so that the rows of a watch are aligned.
     #[must_use]
     pub fn below(mut self, widths: &mut Vec<usize>) -> Self {
         let own = self.widths();
@@ -158,7 +158,7 @@ impl Table {
         )
     }
 
-    /// The widths, with those of the lines before.
+    /// The widths, at least those of earlier rows.
     fn floored(&self) -> Vec<usize> {
         let mut widths = self.widths();
         for (width, floor) in widths.iter_mut().zip(&self.floor) {
@@ -172,8 +172,8 @@ impl Table {
         self.layout(color).trim_fmt()
     }
 
-    /// Returns the lines, none longer than the width: the values of the last column go on below where they begin, or
-    /// stand on lines of their own where that is little.
+    /// Returns the lines, none longer than the width. Values of the last column are wrapped within the column, or below the row if
+    /// the column is too narrow.
     pub fn wrapped(mut self, color: bool, width: Option<usize>) -> String {
         /// Fewer columns are no room for a sentence.
         const NARROW: usize = 30;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_looks_like_one_of_kubectl() {
+    fn table_looks_like_kubectl() {
         insta::assert_snapshot!(sample().text(false), @r"
         NAME        READY   URL                   AGE
         shop        3/3     http://shop.default   5d
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn one_column_gives_way_on_a_narrow_terminal() {
+    fn one_column_is_cut_on_a_narrow_terminal() {
         insta::assert_snapshot!(sample().fit("URL", Some(40)).text(false), @r"
         NAME        READY   URL              AGE
         shop        3/3     http://shop.d…   5d
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_can_be_left_out() {
+    fn column_can_be_omitted() {
         assert!(sample().fits(Some(45)) && !sample().fits(Some(44)));
         insta::assert_snapshot!(sample().without("URL").text(false), @r"
         NAME        READY   AGE

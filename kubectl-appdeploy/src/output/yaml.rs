@@ -31,8 +31,8 @@ pub fn read(text: &str) -> Result<Vec<Value>> {
         .map_err(|source| Error::failed(format!("cannot read YAML: {}", why(&source))))
 }
 
-/// Returns in one line why a text is not the YAML that it should be: the library adds the place once more, drawn, and advice
-/// for programmers.
+/// Returns one line about invalid YAML. The message of the library repeats the position as a drawing and has advice for
+/// programmers.
 pub fn why(error: &impl Display) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_multi_line_strings_come_back_as_they_were() {
+    fn long_and_multi_line_strings_are_preserved() {
         for text in [
             "word ".repeat(100),
             "a\nb\n".to_owned(),

@@ -11,7 +11,7 @@ const CERTIFICATE: &str = "tls.crt";
 /// The annotation in which cert-manager names its own object.
 const ISSUED: &str = "cert-manager.io/certificate-name";
 
-/// What is known of a TLS Secret.
+/// The content of a TLS Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tls {
     /// The Secret does not exist.
@@ -35,12 +35,12 @@ pub struct Certificate {
     pub from: Timestamp,
     /// Until when it counts.
     pub until: Timestamp,
-    /// The object of cert-manager that renews it, where there is one.
+    /// The cert-manager object that renews the certificate, if there is one.
     pub issued_by: Option<String>,
 }
 
 impl Tls {
-    /// Reads a Secret; `None` is one that does not exist.
+    /// Parses a Secret. `None` means that it does not exist.
     pub fn read(secret: Option<&Secret>) -> Self {
         let Some(secret) = secret else { return Self::Missing };
         let Some(pem) = secret.data.as_ref().and_then(|data| data.get(CERTIFICATE)) else {
@@ -75,7 +75,7 @@ fn parse(pem: &[u8], issued_by: Option<String>) -> Option<Certificate> {
 }
 
 impl Certificate {
-    /// Whether a browser takes it for this host.
+    /// Whether the certificate is valid for this host.
     pub fn is_for(&self, host: &str) -> bool {
         let host = host.to_lowercase();
         let above = host.split_once('.').map(|(_, rest)| rest);

@@ -80,7 +80,7 @@ impl Children {
     }
 }
 
-/// Lists the children of one. A list without the right to it does not affect the others.
+/// Lists the children of an app or a pod set. A missing right affects only its own list.
 pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     let namespace = workload.namespace();
     let run = ListParams::default().labels(&run(workload));
@@ -137,7 +137,7 @@ fn slices(workload: &Workload) -> String {
     format!("{SLICE_OF}={}", workload.name())
 }
 
-/// Returns the name of the Secret with the certificate for an app's host, where it names one that is of use.
+/// Returns the name of the Secret with the certificate for an app's host, if it names a valid one.
 pub fn tls_secret(workload: &Workload) -> Option<&str> {
     let Workload::App(app) = workload else { return None };
     app.spec
@@ -170,8 +170,8 @@ pub async fn tls(cluster: &Cluster, workload: &Workload) -> Result<Option<(Strin
     Ok(Some((name.to_owned(), tls)))
 }
 
-/// Whether a pod that bears the label of a workload is meant by it. Any pod can bear a label; those of a pod set have no
-/// other owner.
+/// Whether a pod with the label of a workload belongs to it. Any pod can have a label; pods of a pod set have it as their only
+/// owner.
 pub fn is_pod_of(pod: &Pod, workload: &Workload) -> bool {
     match workload {
         Workload::App(_) => true,

@@ -1,7 +1,7 @@
-//! Waits until an app or a pod set is deleted, and reports what blocks it.
+//! Deletes objects, waits until an app or a pod set is deleted, and reports what blocks it.
 
 use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use kube::api::{DeleteParams, DynamicObject, Preconditions, PropagationPolicy};
 use kube::core::ObjectMeta;
 use model::command;
 
@@ -9,16 +9,40 @@ use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
 use crate::cluster::wait::{self, Deadline};
 use crate::error::{Error, Kind as ErrorKind, Result};
+use crate::output::formats::DryRun;
 use crate::resource::children::{self, Children};
 use crate::resource::selection;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
+/// Requests the deletion of an object, by its UID: another object may have been created with the same name.
+pub async fn request(
+    cluster: &Cluster,
+    object: &DynamicObject,
+    policy: PropagationPolicy,
+    dry_run: DryRun,
+) -> Result<()> {
+    let (namespace, name) = selection::place(object);
+    let params = DeleteParams {
+        dry_run: dry_run == DryRun::Server,
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let api = cluster.objects(Some(&namespace));
+    cluster.call(api.delete(&name, &params)).await?;
+    Ok(())
+}
+
 /// Waits until an object is deleted. After the deadline, returns an error with what blocks the deletion.
 pub async fn until_gone(cluster: &Cluster, object: &DynamicObject, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let (namespace, name) = selection::place(object);
     let api = cluster.objects(Some(&namespace));
-    let Some(last) = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await? else {
+    let Some(last) = wait::until_deleted(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?
+    else {
         return Ok(());
     };
     let last = Workload::read(cluster.kind, &last);

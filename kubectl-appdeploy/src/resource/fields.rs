@@ -17,7 +17,7 @@ pub fn pod_of(kind: Kind, object: &mut Value) -> &mut Value {
     }
 }
 
-/// Sets a field, or takes it away.
+/// Sets or removes a field.
 pub fn put(fields: &mut Value, name: &str, value: Option<Value>) {
     match (fields.as_object_mut(), value) {
         (Some(fields), None) => {

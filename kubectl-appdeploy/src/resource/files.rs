@@ -34,8 +34,8 @@ impl Files {
         for document in manifest_file::read(&self.files, false)? {
             let place = document.place.clone();
             let manifest = Manifest::of(document, asked, usual)?;
-            if manifest.kind != kind {
-                let other = kind_info::of(manifest.kind);
+            let other = manifest.kind;
+            if other != words {
                 return Err(
                     Error::usage(format!("{place}: {} is {}, not {}", manifest.name, other.an, words.an))
                         .next(NextCommand::from(other.command).and("--help")),

@@ -1,4 +1,4 @@
-//! The objects of an app's name as they are in a cluster.
+//! The live objects with the name of an app.
 
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, ResourceExt as _};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 
-/// The objects that are children of an app or have the name of one, with any owner.
+/// The objects that are children of an app or have its name, with any owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live(Vec<(ChildId, Value)>);
 

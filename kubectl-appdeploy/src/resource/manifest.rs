@@ -6,21 +6,21 @@ use model::export::{remove_annotations, remove_server_set};
 use serde_json::Value;
 
 use super::manifest_file::Document;
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::error::{Error, Result};
 use crate::resource::strip_defaults::RECORDS;
 use crate::resource::{schema, validation};
 
-/// An app or a pod set of a manifest.
+/// An app, a pod set or a queue of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     /// Which of them.
-    pub kind: Kind,
+    pub kind: &'static KindInfo,
     /// Where it is to be.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What is sent.
+    /// The object to send.
     pub object: Value,
 }
 
@@ -48,7 +48,7 @@ impl Manifest {
                         "kubectl appdeploy create shop --image=nginx --port=80 --dry-run=client -o yaml  (shows one)",
                     );
             };
-            refuse(&format!("{kind} of {version} is neither an app nor a pod set"))
+            refuse(&format!("{kind} of {version} is not an app, a pod set or a queue"))
                 .why("kubectl applies objects of every kind")
                 .next(command.clone())
         })?;
@@ -62,7 +62,7 @@ impl Manifest {
             return Err(problems
                 .into_iter()
                 .fold(error, Error::why)
-                .next(command!("kubectl explain {}.spec", kind.singular())));
+                .next(command!("kubectl explain {}.spec", kind.names.singular)));
         }
         let own = value["metadata"]["namespace"].as_str();
         let namespace = match (own, asked) {
@@ -104,12 +104,12 @@ fn drop_nothing(value: &mut Value) {
     }
 }
 
-fn kind(value: &Value) -> Option<Kind> {
+fn kind(value: &Value) -> Option<&'static KindInfo> {
     let version = format!("{}/{}", crd::GROUP, crd::VERSION);
     let is_ours = value["apiVersion"] == version;
-    Kind::ALL
+    kind_info::ALL
         .into_iter()
-        .find(|kind| is_ours && value["kind"] == kind.as_str())
+        .find(|kind| is_ours && value["kind"] == kind.names.kind)
 }
 
 #[cfg(test)]
@@ -205,10 +205,10 @@ mod tests {
         ];
         let said = said.map(|read| read.unwrap_err().text(&RenderOptions::default()));
         insta::assert_snapshot!(said.join("\n"), @r"
-        error: shop.yaml: Service of v1 is neither an app nor a pod set: nothing was done
+        error: shop.yaml: Service of v1 is not an app, a pod set or a queue: nothing was done
           why:  kubectl applies objects of every kind
           next: kubectl apply -f shop.yaml
-        error: shop.yaml: AppDeploy of appdeploy.dev/v2 is neither an app nor a pod set: nothing was done
+        error: shop.yaml: AppDeploy of appdeploy.dev/v2 is not an app, a pod set or a queue: nothing was done
           why:  kubectl applies objects of every kind
           next: kubectl apply -f shop.yaml
         error: shop.yaml: kind and apiVersion are missing: nothing was done

@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::error::{Error, Result, system_error};
 use crate::output::yaml;
 
-/// What is read of a folder.
+/// The extensions of files that are read in a folder.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// What the standard input is called.
 const STDIN: &str = "standard input";
 
-/// A document, and where it is from.
+/// A document and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// The file, and of several in it, the number.
@@ -73,7 +73,7 @@ fn files_of(path: &Path, recursive: bool) -> Result<Vec<PathBuf>> {
             .extension()
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known));
         if entry.is_dir() {
-            // As kubectl: a link to a folder may lead back to where it is.
+            // As in kubectl, links to folders are not followed, because they may form a loop.
             if recursive && !entry.is_symlink() {
                 files.extend(files_of(&entry, recursive)?);
             }

@@ -17,7 +17,7 @@ use crate::terminal::ui::{RenderOptions, Style, Ui, paint};
 /// The variable that names another program, as kubectl has it.
 const EXTERNAL: &str = "KUBECTL_EXTERNAL_DIFF";
 
-/// One object as it is, and as it would be; nothing where it is not.
+/// An object before and after a change; `None` if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// `group.version.Kind.namespace.name`, the name of the file.
@@ -62,15 +62,15 @@ pub fn show(pairs: &[Pair], ui: &mut Ui) -> Result<()> {
     if let Some(command) = chosen.filter(|command| !command.trim().is_empty()) {
         return external(&command, pairs, ui);
     }
-    let look = ui.render_options();
+    let render = ui.render_options();
     for pair in pairs {
-        ui.print(&unified(pair, &look)?)?;
+        ui.print(&unified(pair, &render)?)?;
     }
     Ok(())
 }
 
 /// Returns one pair as a unified diff.
-pub fn unified(pair: &Pair, look: &RenderOptions) -> Result<String> {
+pub fn unified(pair: &Pair, render: &RenderOptions) -> Result<String> {
     let (live, merged) = pair.texts()?;
     let name = &pair.name;
     let mut text = format!("diff -u -N LIVE/{name} MERGED/{name}\n--- LIVE/{name}\n+++ MERGED/{name}\n");
@@ -81,8 +81,8 @@ pub fn unified(pair: &Pair, look: &RenderOptions) -> Result<String> {
             // The content of objects is not trusted.
             let words = crate::terminal::ui::clean(change.value().trim_end_matches('\n'));
             let shown = match change.tag() {
-                ChangeTag::Delete => paint(look.color, Style::Bad, &format!("-{words}")),
-                ChangeTag::Insert => paint(look.color, Style::Good, &format!("+{words}")),
+                ChangeTag::Delete => paint(render.color, Style::Bad, &format!("-{words}")),
+                ChangeTag::Insert => paint(render.color, Style::Good, &format!("+{words}")),
                 ChangeTag::Equal => format!(" {words}"),
             };
             let _ = writeln!(text, "{shown}");
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_shown_as_kubectl_diff_does() {
+    fn pair_is_shown_like_kubectl_diff() {
         let object = |image: &str| {
             json!({"apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": {"name": "shop", "namespace": "a", "resourceVersion": image},

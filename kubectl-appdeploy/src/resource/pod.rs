@@ -43,11 +43,10 @@ pub struct PodProblem {
     pub terminal: bool,
 }
 
-/// Returns what keeps a pod from running, if it is more than being slow: as the operator judges a pod of an
-/// app, except that a crash loop ends the wait. The output of the container is part of
-/// it: the user read the pod.
-pub fn trouble(pod: &Pod) -> Option<PodProblem> {
-    /// How many crashes are no accident.
+/// Returns the problem that keeps a pod from running, as the operator reports it for pods of apps. Unlike there, a crash loop ends
+/// a wait, and the output of the container is included, because the user has read the pod.
+pub fn pod_problem(pod: &Pod) -> Option<PodProblem> {
+    /// The number of crashes after which a crash loop is reported.
     const CRASHES: i32 = 3;
     let PodState { name, problem, .. } = PodState::read(pod);
     let trouble = problem?.with_output();
@@ -75,7 +74,7 @@ pub fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
-/// Returns the UID of the pod in whose place a pod of a PodSet was started.
+/// Returns the UID of the pod that a pod of a PodSet replaces.
 pub fn replaces(pod: &Pod) -> Option<&str> {
     let annotations = pod.metadata.annotations.as_ref()?;
     annotations.get(crd::annotation::REPLACES).map(String::as_str)

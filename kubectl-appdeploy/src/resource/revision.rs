@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use model::inverse;
+use model::spec_reader;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::kind_info;
@@ -30,7 +30,7 @@ pub struct Revision {
     pub created: Option<Time>,
     /// What ran in each pod.
     pub pod: PodFields,
-    /// Where it says what no app can say.
+    /// The fields that a spec can't express.
     pub left: Vec<String>,
     /// The restart that it was made for.
     pub restarted: Option<String>,
@@ -81,13 +81,13 @@ fn of(set: &ReplicaSet) -> Option<Vec<Revision>> {
     let spec = set.spec.as_ref()?;
     let template = spec.template.as_ref()?;
     let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
-    // What the app said, word for word; else what its pods say.
+    // The recorded spec; otherwise the spec that is read from the pod template.
     let said = set.annotations().get(REVISION_SPEC);
     let (pod, left) = if let Some(pod) = said.and_then(|text| serde_json::from_str(text).ok()) {
         (pod, Vec::new())
     } else {
-        let read = inverse::of_template(template);
-        let left = read.unmapped.into_iter().filter(inverse::UnmappedField::matters);
+        let read = spec_reader::read_template(template);
+        let left = read.unmapped.into_iter().filter(spec_reader::UnmappedField::matters);
         (read.value, left.map(|left| left.path).collect())
     };
     let former = set.annotations().get(FORMER).map_or("", String::as_str);

@@ -1,11 +1,13 @@
-//! The fields that this plugin knows, and the one that was meant where it knows none.
+//! The fields that this plugin knows, and suggestions for unknown fields.
 
 use std::sync::OnceLock;
 
-use crd::{AppDeploy, Kind, PodSet};
+use crd::{AppDeploy, AppQueue, Kind, PodSet};
 use kube::CustomResourceExt as _;
 use model::export::SERVER_SET;
 use serde_json::Value;
+
+use crate::cluster::kind_info::{self, KindInfo};
 
 /// The fields of `metadata` that a manifest may set.
 const METADATA: [&str; 7] = [
@@ -19,23 +21,24 @@ const METADATA: [&str; 7] = [
 ];
 
 /// Returns the schema of a kind's objects.
-fn of(kind: Kind) -> &'static Value {
-    static ALL: OnceLock<[Value; 2]> = OnceLock::new();
-    let [app, set] = ALL.get_or_init(|| {
-        [AppDeploy::crd(), PodSet::crd()].map(|crd| {
+fn of(kind: &KindInfo) -> &'static Value {
+    static ALL: OnceLock<[Value; 3]> = OnceLock::new();
+    let [app, set, queue] = ALL.get_or_init(|| {
+        [AppDeploy::crd(), PodSet::crd(), AppQueue::crd()].map(|crd| {
             let mut crd = serde_json::to_value(crd).unwrap_or_default();
             crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
         })
     });
-    match kind {
-        Kind::AppDeploy => app,
-        Kind::PodSet => set,
+    match kind.workload {
+        Some(Kind::AppDeploy) => app,
+        Some(Kind::PodSet) => set,
+        None => queue,
     }
 }
 
-/// Returns the names of the fields that say what runs in a pod.
+/// Returns the names of the fields that change the pods.
 pub fn pod_fields() -> impl Iterator<Item = &'static str> {
-    let template = &of(Kind::PodSet)["properties"]["spec"]["properties"]["template"];
+    let template = &of(kind_info::of(Kind::PodSet))["properties"]["spec"]["properties"]["template"];
     template["properties"]
         .as_object()
         .into_iter()
@@ -44,7 +47,8 @@ pub fn pod_fields() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns a sentence for each field of an object that no such object has, that is of another type, or that is missing.
-pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
+pub fn problems(kind: impl Into<&'static KindInfo>, object: &Value) -> Vec<String> {
+    let kind = kind.into();
     let mut found = Vec::new();
     if object.get("spec").is_none() {
         found.push("spec: required field is missing".to_owned());
@@ -58,14 +62,14 @@ pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
                 let unknown = written.filter(|field| known().all(|one| one != field.as_str()));
                 found.extend(unknown.map(|field| sentence("metadata", field, known())));
             }
-            "spec" => look(&of(kind)["properties"]["spec"], value, "spec", &mut found),
+            "spec" => collect_unknown(&of(kind)["properties"]["spec"], value, "spec", &mut found),
             other => found.push(sentence("", other, ["metadata", "spec"].into_iter())),
         }
     }
     found
 }
 
-fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+fn collect_unknown(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     if let Some(wanted) = mistaken(schema, value) {
         found.push(format!("{path}: {wanted}"));
         return;
@@ -82,7 +86,7 @@ fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             for (field, value) in fields {
                 let at = format!("{path}.{field}");
                 match (known.and_then(|known| known.get(field)), any, known) {
-                    (Some(schema), ..) | (None, Some(schema), _) => look(schema, value, &at, found),
+                    (Some(schema), ..) | (None, Some(schema), _) => collect_unknown(schema, value, &at, found),
                     (None, None, Some(known)) => {
                         found.push(sentence(path, field, known.keys().map(String::as_str)));
                     }
@@ -92,7 +96,7 @@ fn look(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                look(&schema["items"], item, &format!("{path}[{index}]"), found);
+                collect_unknown(&schema["items"], item, &format!("{path}[{index}]"), found);
             }
         }
         _ => {}
@@ -146,7 +150,7 @@ fn unsupported(field: &str) -> Option<&'static str> {
 
 /// Returns the word that was probably meant.
 fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// Of one, all words are equal; a letter that is wrong, missing or at another place leaves more than this.
+    /// The minimum similarity. Equal words have 1; a wrong, missing or moved letter leaves more than this.
     const ALIKE: f64 = 0.8;
     let word = word.to_lowercase();
     let likeness = |other: &str| strsim::jaro_winkler(&word, &other.to_lowercase());
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_pods_are_known() {
+    fn fields_of_pods_are_known() {
         let fields: Vec<&str> = pod_fields().collect();
         assert!(fields.contains(&"image") && fields.contains(&"env") && !fields.contains(&"replicas"));
     }

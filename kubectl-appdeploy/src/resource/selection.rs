@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use model::NextCommand;
 
 use crate::cluster::connection::Cluster;
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::cluster::pager::Pager;
 use crate::error::{Error, Kind as Ending, Result};
 use crate::terminal::ui::Ui;
@@ -51,7 +50,8 @@ impl Listing {
 
 impl Selection {
     /// Returns the selection of these names. A name that is given twice counts once.
-    pub fn of_names(kind: Kind, names: &[String]) -> Result<Self> {
+    pub fn of_names(kind: impl Into<&'static KindInfo>, names: &[String]) -> Result<Self> {
+        let kind = kind.into();
         let mut known = BTreeSet::new();
         let names = names.iter().map(|text| name(kind, text));
         let names = names.collect::<Result<Vec<_>>>()?.into_iter();
@@ -66,12 +66,12 @@ impl Selection {
         self.names.is_empty() && self.selector.is_none() && !self.all
     }
 
-    /// Refuses a selection of nothing. A verb does so before it connects: what was typed is wrong with any cluster.
-    pub fn require(&self, kind: Kind, example: &'static str) -> Result<()> {
+    /// Fails if nothing is selected. Commands check this before they connect, because it does not depend on the cluster.
+    pub fn require(&self, kind: impl Into<&'static KindInfo>, example: &'static str) -> Result<()> {
         if !self.is_empty() {
             return Ok(());
         }
-        let words = kind_info::of(kind);
+        let words = kind.into();
         Err(Error::usage(format!("no {} selected", words.one))
             .why(words.fill("give one or more names, -l or --all"))
             .next(words.example(example)))
@@ -80,13 +80,14 @@ impl Selection {
     /// Returns the selected objects, each with its own error: a missing one does not stop the others.
     /// The example is of the kind's command, like `scale {name} --replicas=3`.
     pub async fn resolve(&self, cluster: &Cluster, example: &'static str) -> Result<Vec<Result<DynamicObject>>> {
-        self.require(cluster.kind, example)?;
-        let complete = |object| kind_info::complete(cluster.kind, object);
+        let kind = cluster.kind_info();
+        self.require(kind, example)?;
+        let complete = |object| kind_info::complete(kind, object);
         if self.names.is_empty() {
             let pages = Pager::of(cluster, Some(&cluster.namespace), self.selector.as_deref());
             return Ok(pages.all().await?.into_iter().map(complete).map(Ok).collect());
         }
-        let names = self.names.iter().map(|text| name(cluster.kind, text));
+        let names = self.names.iter().map(|text| name(kind, text));
         let names = names.collect::<Result<Vec<_>>>()?;
         let mut known = BTreeSet::new();
         let names = names.into_iter().filter(|name| known.insert(*name));
@@ -118,9 +119,9 @@ pub fn selector(text: &str) -> std::result::Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Parses a name, with or without its kind, as `-o name` prints it and kubectl accepts it.
-/// A name behind another kind is not taken for one of this.
-pub fn name(kind: Kind, text: &str) -> Result<&str> {
+/// Parses a name with or without its kind, as `-o name` prints it and kubectl accepts it. A name with another kind is rejected.
+pub fn name(kind: impl Into<&'static KindInfo>, text: &str) -> Result<&str> {
+    let words = kind.into();
     // Other invalid names do not exist in the cluster; these would change the path of the request.
     let is_of_a_path = |text: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
@@ -135,23 +136,18 @@ pub fn name(kind: Kind, text: &str) -> Result<&str> {
         return Ok(text);
     };
     let prefix = prefix.split('.').next().unwrap_or(prefix).to_lowercase();
-    let is_of = |kind: &Kind| [kind.singular(), kind.plural(), kind_info::of(*kind).short].contains(&prefix.as_str());
-    if is_of(&kind) {
+    let is_of = |kind: &&KindInfo| [kind.names.singular, kind.names.plural, kind.short].contains(&prefix.as_str());
+    if is_of(&words) {
         return Ok(name);
     }
-    let words = kind_info::of(kind);
     let error = Error::usage(format!("{text} is not {}: nothing was done", words.an));
-    Err(match Kind::ALL.iter().find(|kind| is_of(kind)) {
-        Some(other) => {
-            let other = kind_info::of(*other);
-            error
-                .why(format!("it is {}", other.an))
-                .next(NextCommand::from(other.command).and("--help"))
-        }
+    Err(match kind_info::ALL.into_iter().find(is_of) {
+        Some(other) => error
+            .why(format!("it is {}", other.an))
+            .next(NextCommand::from(other.command).and("--help")),
         None => error.why(format!(
             "give a name, or a name after its kind, like {}/{}",
-            kind.singular(),
-            words.name
+            words.names.singular, words.name
         )),
     })
 }
@@ -208,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::terminal::ui::RenderOptions;
+    use crd::Kind;
 
     #[test]
     fn names_that_would_change_the_path_of_a_request_are_rejected() {

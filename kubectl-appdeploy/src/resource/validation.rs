@@ -1,6 +1,7 @@
 //! Checks an object with the rules of its schema, before anything is sent: the same sentences as the server's.
 
-use crd::{AppDeploy, Kind, PodSet};
+use crd::queue::MAX_TAGS;
+use crd::{AppDeploy, AppQueue, Kind, PodSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::cel::{ErrorKind, ValidationErrors};
 use model::resources;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::error::{Error, Result};
 use crate::output::quantity;
 
@@ -17,9 +18,9 @@ pub fn object(kind: Kind, object: &Value) -> Result<()> {
     refuse(kind, object["metadata"]["name"].as_str(), problems(kind, object))
 }
 
-/// Checks a change of an app or a pod set. What was wrong before may have been stored before there was a rule against it, and is
-/// not what the change is about.
-pub fn change(kind: Kind, before: &Value, after: &Value) -> Result<()> {
+/// Checks a change of an app or a pod set. Problems that the stored object already has are ignored: it may be older than the rule.
+pub fn change(kind: impl Into<&'static KindInfo>, before: &Value, after: &Value) -> Result<()> {
+    let kind = kind.into();
     let mut new = problems(kind, after);
     if !new.is_empty() {
         let old = problems(kind, before);
@@ -38,11 +39,21 @@ pub fn pod_set(set: &PodSet) -> Result<()> {
     refuse(Kind::PodSet, set.metadata.name.as_deref(), problems_of_pod_set(set))
 }
 
-/// Returns a sentence for each rule that an app or a pod set breaks.
-pub fn problems(kind: Kind, object: &Value) -> Vec<String> {
-    let problems = match kind {
-        Kind::AppDeploy => read(object).map(|app| problems_of_app(&app)),
-        Kind::PodSet => read(object).map(|set| problems_of_pod_set(&set)),
+/// Checks an AppQueue.
+pub fn queue(queue: &AppQueue) -> Result<()> {
+    refuse(
+        &kind_info::QUEUE,
+        queue.metadata.name.as_deref(),
+        problems_of_queue(queue),
+    )
+}
+
+/// Returns a sentence for each rule that an object breaks.
+pub fn problems(kind: impl Into<&'static KindInfo>, object: &Value) -> Vec<String> {
+    let problems = match kind.into().workload {
+        Some(Kind::AppDeploy) => read(object).map(|app| problems_of_app(&app)),
+        Some(Kind::PodSet) => read(object).map(|set| problems_of_pod_set(&set)),
+        None => read(object).map(|queue| problems_of_queue(&queue)),
     };
     problems.unwrap_or_else(|source| vec![source.to_string()])
 }
@@ -56,7 +67,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> serde_json::Result<T> {
     serde_json::from_value(object)
 }
 
-fn refuse(kind: Kind, name: Option<&str>, problems: Vec<String>) -> Result<()> {
+fn refuse(kind: impl Into<&'static KindInfo>, name: Option<&str>, problems: Vec<String>) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
@@ -84,6 +95,28 @@ fn problems_of_pod_set(set: &PodSet) -> Vec<String> {
         .into_iter()
         .chain(patterns);
     broken(ranges, resources, set.validate_cel())
+}
+
+fn problems_of_queue(queue: &AppQueue) -> Vec<String> {
+    let sqs = &queue.spec.sqs;
+    let within = |field: &str, value: Option<i32>, least: i32, most: i32| {
+        let value = value.filter(|value| !(least..=most).contains(value));
+        value.map(|_| format!("spec.sqs.{field}: must be a number from {least} to {most}"))
+    };
+    let count = sqs
+        .dead_letter
+        .as_ref()
+        .map(|dead_letter| dead_letter.max_receive_count);
+    let ranges = [
+        within("visibilityTimeoutSeconds", sqs.visibility_timeout_seconds, 0, 43_200),
+        within("messageRetentionSeconds", sqs.message_retention_seconds, 60, 1_209_600),
+        within("delaySeconds", sqs.delay_seconds, 0, 900),
+        within("receiveWaitSeconds", sqs.receive_wait_seconds, 0, 20),
+        within("maxMessageBytes", sqs.max_message_bytes, 1024, 1_048_576),
+        within("deadLetter.maxReceiveCount", count, 1, 1000),
+        (sqs.tags.len() > MAX_TAGS).then(|| format!("spec.sqs.tags: at most {MAX_TAGS} tags are possible")),
+    ];
+    broken(ranges, [], queue.validate_cel())
 }
 
 /// Returns the broken rules. `ranges` are limits of the schema, for which the server's messages are harder to read.
@@ -144,7 +177,7 @@ fn replicas(replicas: i32) -> Option<String> {
     range("replicas", replicas, 1000)
 }
 
-/// Checks how many pods may be unavailable; the rule for it is one that only the server can check.
+/// Checks `maxUnavailable`, whose rule can otherwise only be checked by the API server.
 fn unavailable(most: Option<&IntOrString>) -> Option<String> {
     let is_valid = match most? {
         IntOrString::Int(number) => *number >= 1,

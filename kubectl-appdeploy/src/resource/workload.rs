@@ -7,9 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use model::NextCommand;
+use model::reason::Reason;
 use serde::de::DeserializeOwned;
 
-use crate::cluster::kind_info::title;
+use crate::cluster::kind_info;
+use crate::resource::summary::Summary;
 use crate::terminal::ui::Style;
 
 /// An app or a pod set.
@@ -28,20 +30,20 @@ pub struct State<'a> {
     pub observed: Option<i64>,
     /// The observed restart.
     pub restarted: Option<&'a str>,
-    /// The number of pods that are there.
+    /// The number of existing pods.
     pub replicas: i32,
     /// The number of pods that are ready.
     pub ready: i32,
     /// The number of pods that are up to date.
     pub updated: i32,
-    /// What is wrong.
+    /// The problem.
     pub cause: Option<&'a Cause>,
     /// The conditions.
     pub conditions: &'a [Condition],
 }
 
 impl Workload {
-    /// Returns the workload in an object. What cannot be read counts as not said.
+    /// Returns the workload in an object. Unreadable fields count as unset.
     pub fn read(kind: Kind, object: &DynamicObject) -> Self {
         fn part<T: DeserializeOwned>(object: &DynamicObject, name: &str) -> Option<T> {
             let value = object.data.get(name).cloned().unwrap_or_default();
@@ -93,7 +95,7 @@ impl Workload {
 
     /// Returns its name as kubectl prints it.
     pub fn title(&self) -> String {
-        title(self.kind(), self.name())
+        kind_info::title(self.kind(), self.name())
     }
 
     /// Returns what runs in each pod.
@@ -112,7 +114,7 @@ impl Workload {
         }
     }
 
-    /// Returns what both kinds say in their status.
+    /// Returns the part of the status that both kinds have.
     pub fn state(&self) -> State<'_> {
         let count = |n: Option<i32>| n.unwrap_or(0);
         let state = match self {
@@ -138,9 +140,30 @@ impl Workload {
         state.unwrap_or_default()
     }
 
+    /// Returns what the status says, as for any kind.
+    pub fn summary(&self) -> Summary<'_> {
+        let state = self.state();
+        let is_paused = match self {
+            Self::App(app) => app.spec.paused,
+            Self::PodSet(set) => set.spec.paused,
+        };
+        let ready = state.conditions.iter().find(|one| one.type_ == condition::READY);
+        // Scaling does not wait for a `resume`.
+        let is_waiting = ready.is_some_and(|ready| ready.reason == Reason::Paused.as_str());
+        Summary {
+            kind: kind_info::of(self.kind()),
+            meta: self.meta(),
+            observed: state.observed,
+            restarted: state.restarted,
+            is_held: is_paused && is_waiting && state.updated < state.replicas,
+            cause: state.cause,
+            conditions: state.conditions,
+        }
+    }
+
     /// Returns a condition by its type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.state().conditions.iter().find(|c| c.type_ == kind)
+        self.summary().condition(kind)
     }
 
     /// Returns the reason of a condition.
@@ -150,7 +173,7 @@ impl Workload {
 
     /// Whether a condition is true.
     pub fn is_true(&self, kind: &str) -> bool {
-        self.condition(kind).is_some_and(|c| c.status == "True")
+        self.summary().is_true(kind)
     }
 
     /// Whether it is being deleted.
@@ -160,30 +183,12 @@ impl Workload {
 
     /// Whether the status is about the current spec.
     pub fn is_observed(&self) -> bool {
-        let observed = self.state().observed;
-        observed.is_some_and(|seen| self.meta().generation.is_none_or(|now| seen >= now))
+        self.summary().is_observed()
     }
 
-    /// Whether the status is about the current spec and the last restart, which does not change the spec.
-    pub fn is_accounted_for(&self) -> bool {
-        let annotations = self.meta().annotations.as_ref();
-        let asked = annotations.and_then(|all| all.get(crd::annotation::RESTARTED_AT));
-        self.is_observed() && asked.map(String::as_str) == self.state().restarted
-    }
-
-    /// Whether an operator that watches should have seen it by now.
+    /// Whether a running operator should have observed the object.
     pub fn is_overlooked(&self, now: Timestamp) -> bool {
-        /// An operator needs milliseconds; this forgives one that has just been restarted.
-        const GRACE: i64 = 15;
-        let created = self.meta().creation_timestamp.as_ref();
-        let age = created.map_or(i64::MAX, |t| now.as_second() - t.0.as_second());
-        self.state().observed.is_none() && age > GRACE
-    }
-
-    /// Returns the status of the Ready condition: `Unknown` also while it is about an earlier spec.
-    pub fn ready_status(&self) -> &str {
-        let ready = self.condition(condition::READY).filter(|_| self.is_observed());
-        ready.map_or("Unknown", |ready| ready.status.as_str())
+        self.summary().is_overlooked(now)
     }
 
     /// Returns the numbers of ready and wanted pods: `2/3`.
@@ -193,60 +198,17 @@ impl Workload {
 
     /// Returns the one word for how it is.
     pub fn reason(&self) -> String {
-        if self.is_deleted() {
-            return "Deleting".to_owned();
-        }
-        if !self.is_observed() {
-            return "Pending".to_owned();
-        }
-        self.condition(condition::READY)
-            .map_or_else(|| "<unknown>".to_owned(), |c| c.reason.clone())
+        self.summary().reason()
     }
 
     /// Returns the style for its state.
     pub fn mood(&self) -> Style {
-        if self.is_deleted() || !self.is_observed() {
-            Style::Busy
-        } else if self.is_true(condition::READY) {
-            Style::Good
-        } else if self.is_true(condition::STALLED) || self.state().cause.is_some() {
-            Style::Bad
-        } else {
-            Style::Busy
-        }
+        self.summary().mood()
     }
 
-    /// Returns one sentence on one that is not as its author wants it, and the command to run next.
+    /// Returns a sentence on an object that is not in the desired state, and the command to run next.
     pub fn explanation(&self) -> Option<(String, Option<NextCommand>)> {
-        if self.is_deleted() {
-            // Those of the garbage collector are how a deletion works, not what holds it up.
-            let own = |guard: &&String| !["foregroundDeletion", "orphan"].contains(&guard.as_str());
-            let guards = self.meta().finalizers.iter().flatten().filter(own);
-            let guards: Vec<&str> = guards.map(String::as_str).collect();
-            let text = if guards.is_empty() {
-                "it is being deleted".to_owned()
-            } else {
-                format!("it is being deleted and waits for: {}", guards.join(", "))
-            };
-            return Some((text, None));
-        }
-        if !self.is_observed() {
-            let text = if self.state().observed.is_some() {
-                "the operator has not seen the last change yet"
-            } else {
-                "no operator has seen it yet"
-            };
-            return Some((text.to_owned(), None));
-        }
-        if let Some(cause) = self.state().cause {
-            let next = cause.next.as_deref().and_then(NextCommand::read);
-            return Some((cause.message.clone(), next));
-        }
-        if self.is_true(condition::READY) {
-            return None;
-        }
-        let ready = self.condition(condition::READY)?;
-        Some((ready.message.clone(), None)).filter(|(text, _)| !text.is_empty())
+        self.summary().explanation()
     }
 
     /// Returns why it is not reachable from outside although it is ready and should be.
@@ -255,7 +217,7 @@ impl Workload {
         self.is_true(condition::READY).then_some(exposed.message.as_str())
     }
 
-    /// Returns where it answers.
+    /// Returns its URL.
     pub fn address(&self) -> Option<&str> {
         match self {
             Self::App(app) => app.status.as_ref()?.url.as_deref(),

@@ -36,8 +36,7 @@ pub fn interruptible<T>(kept: &str, ask: impl FnOnce() -> T) -> T {
     given
 }
 
-/// Shows the cursor that a question has hidden, says what was left as it is, and ends the process: nothing else can end the
-/// question.
+/// Shows the cursor that a prompt has hidden, prints what was not changed, and exits: nothing else can end the prompt.
 #[expect(clippy::exit, reason = "a prompt blocks its thread and can't be canceled")]
 fn leave(kept: &str) -> ! {
     let term = Term::stderr();

@@ -168,18 +168,18 @@ impl RenderOptions {
 
 impl Error {
     /// Returns the whole text: the sentence, then `why:` and `next:` lines.
-    pub fn text(&self, look: &RenderOptions) -> String {
+    pub fn text(&self, render: &RenderOptions) -> String {
         // As kubectl: "Error from server (NotFound): …" and "error: …".
         let (label, rest) = match self.sentence().split_once(": ") {
             Some((label, rest)) if label.starts_with("Error from server") => (format!("{label}:"), rest),
             _ => ("error:".to_owned(), self.sentence()),
         };
-        let mut text = look.styled(Style::Bad, "", &label, rest);
+        let mut text = render.styled(Style::Bad, "", &label, rest);
         for why in self.whys() {
-            let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
+            let _ = write!(text, "\n{}", render.sentence("  ", "why: ", why));
         }
         for next in self.nexts() {
-            let _ = write!(text, "\n{}", look.next("  ", next));
+            let _ = write!(text, "\n{}", render.next("  ", next));
         }
         text
     }
@@ -201,7 +201,7 @@ pub fn tolerate_closed(written: Result<()>) -> Result<()> {
     }
 }
 
-/// The two streams of a command and what is known about them.
+/// The two output streams of a command and their properties.
 pub struct Ui {
     out: Box<dyn Write>,
     err: Box<dyn Write>,
@@ -244,8 +244,8 @@ fn plain(text: &str) -> String {
 impl Ui {
     /// Returns the output of this process.
     ///
-    /// `flags` are those that chose the cluster: what is suggested must reach the same one. `warnings` are what that cluster
-    /// will send: each is printed before the next output.
+    /// `flags` are the flags that chose the cluster; suggested commands repeat them. `warnings` are the warnings of the API server,
+    /// which are printed before the next output.
     pub fn new(color: Color, flags: &Flags, warnings: Warnings) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         // As tools that know the variable: 0 and false are no.
@@ -369,6 +369,12 @@ impl Ui {
         let _ = writeln!(self.err, "{text}");
     }
 
+    /// Prints a sentence to stderr, broken between words where the terminal ends.
+    pub fn note(&mut self, sentence: &str) {
+        let lines = wrap(&clean(sentence), self.talk_look().width);
+        self.eprintln(&lines.join("\n"));
+    }
+
     /// Adds a warning that the cluster may send, too. It is printed once.
     pub fn add_warning(&mut self, warning: String) {
         self.warnings.add(warning);
@@ -399,7 +405,7 @@ impl Ui {
         self.eprintln(&self.talk_look().styled(Style::Busy, "", "Warning:", text));
     }
 
-    /// Prints what is being waited for: one line that is overwritten on a terminal, otherwise a line for each change.
+    /// Prints the progress of a wait: one line that is overwritten on a terminal, otherwise a line for each change.
     pub fn progress(&mut self, text: &str) {
         let text = clean(text);
         if self.progress.as_deref() == Some(text.as_str()) {
@@ -502,20 +508,20 @@ mod tests {
 
     #[test]
     fn flags_of_the_cluster_are_repeated_in_commands() {
-        let look = RenderOptions {
+        let render = RenderOptions {
             flags: flags(),
             ..RenderOptions::default()
         };
         assert_eq!(
-            look.command(&"kubectl appdeploy status shop".into()),
+            render.command(&"kubectl appdeploy status shop".into()),
             "kubectl appdeploy status shop --context=dev"
         );
         assert_eq!(
-            look.command(&"kubectl config get-contexts".into()),
+            render.command(&"kubectl config get-contexts".into()),
             "kubectl config get-contexts"
         );
-        assert_eq!(look.command(&"log in again".into()), "log in again");
-        let look = RenderOptions {
+        assert_eq!(render.command(&"log in again".into()), "log in again");
+        let render = RenderOptions {
             flags: Flags {
                 all: NextCommand::from("--kubeconfig=other --context=dev"),
                 file: NextCommand::from("--kubeconfig=other"),
@@ -523,25 +529,25 @@ mod tests {
             ..RenderOptions::default()
         };
         assert_eq!(
-            look.command(&"kubectl config get-contexts".into()),
+            render.command(&"kubectl config get-contexts".into()),
             "kubectl config get-contexts --kubeconfig=other"
         );
     }
 
     #[test]
     fn next_command_has_its_own_line() {
-        let look = RenderOptions {
+        let render = RenderOptions {
             flags: flags(),
             ..RenderOptions::default()
         };
-        insta::assert_snapshot!(look.next("  ", &"kubectl appdeploy eject shop --yes  (to confirm)".into()), @r"
+        insta::assert_snapshot!(render.next("  ", &"kubectl appdeploy eject shop --yes  (to confirm)".into()), @r"
         next: kubectl appdeploy eject shop --yes --context=dev
               (to confirm)
         ");
     }
 
     #[test]
-    fn a_page_without_unicode_keeps_its_columns() {
+    fn page_without_unicode_keeps_its_columns() {
         let page = "└─ReplicaSet/a   0/1\n  ├─Pod/a-b…     0/1\n  │ └─Pod/c     1/1";
         insta::assert_snapshot!(plain(page), @r"
         `-ReplicaSet/a   0/1

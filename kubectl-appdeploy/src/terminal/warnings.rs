@@ -49,11 +49,11 @@ impl Known {
     }
 }
 
-/// Returns the texts in a header like `299 - "text", 299 - "text" "date"`, with their quotes taken away, as RFC 7234 has it.
+/// Returns the texts in a header like `299 - "text", 299 - "text" "date"` (RFC 7234), without their quotes.
 fn texts(header: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut rest = header.chars();
-    // Whether the next quoted text is that of a warning and not its date.
+    // Whether the next quoted text is a warning and not a date.
     let mut is_text = true;
     while let Some(c) = rest.next() {
         match c {

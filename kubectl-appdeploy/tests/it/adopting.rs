@@ -154,7 +154,7 @@ fn cluster_with_pods() -> ControlPlane {
 
 /// A deploy while the question is open would be reverted.
 #[test]
-fn plan_is_carried_out_only_if_it_is_still_true() {
+fn changed_objects_are_not_adopted_after_the_plan() {
     let cluster = cluster_with_pods();
     let shop = Space::with_shop(&cluster, "asked");
     let question = |line: &str, question: &str| {
@@ -190,14 +190,14 @@ fn plan_is_carried_out_only_if_it_is_still_true() {
 }
 
 #[test]
-fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
+fn third_party_objects_are_adopted_also_after_an_interruption() {
     let cluster = cluster_with_pods();
     let shop = Space::with_shop(&cluster, "whole");
     shop.kubectl("rollout status deployment shop --timeout=30s");
     let before = ["service/shop", "ingress/shop"].map(|what| shop.get(what)["metadata"]["uid"].clone());
     let old_pods = shop.names("pods");
 
-    // What is going to happen is shown, and nothing happens.
+    // A dry run shows the plan and changes nothing.
     let shown = shop.asked(|| {
         let dry = shop.adopt("--dry-run=client").ok();
         for words in [
@@ -205,7 +205,7 @@ fn what_others_have_made_becomes_an_app_also_if_it_is_interrupted() {
             "+++ MERGED/apps.v1.Deployment.whole.shop\n",
             "-      app: shop\n+      appdeploy.dev/app: shop\n",
             "+  - name: port-8080\n",
-            "pods:  are replaced, since a Deployment's selector can't be changed",
+            "pods:  are replaced, because the selector of a Deployment is immutable",
         ] {
             assert!(dry.contains(words), "{words:?} is not in:\n{dry}");
         }
@@ -324,8 +324,8 @@ fn losses_and_taken_names_are_rejected_without_a_write() {
         error: adopting appdeploy.appdeploy.dev/shop would lose something: nothing was changed
           why:  deployment/shop spec.template.spec.serviceAccountName: "shop" can't be set in an app
           why:  deployment/shop spec.template.spec.volumes[data]: {"name":"data","persistentVolumeClaim":{"claimName":"data"}} can't be set in an app
-          why:  ingress/shop belongs to Deployment ship, which may change or delete it
-          why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would undo: set its scaleTargetRef to the AppDeploy
+          why:  ingress/shop is owned by Deployment ship, which may change or delete it
+          why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would revert: set its scaleTargetRef to the AppDeploy
           next: kubectl appdeploy adopt shop --force -n rich
                 (to confirm)
         "#);
@@ -435,7 +435,7 @@ fn service_is_not_switched_to_pods_that_are_not_ready() {
     // Without the name of the other Deployment, its pods can't be found.
     let refused = shop.adopt("--yes").fails(1);
     assert!(
-        refused.contains("service/shop leads to other pods than those of the app"),
+        refused.contains("service/shop does not select the pods of the app"),
         "{refused}"
     );
     let late = shop.adopt("--yes --force --timeout=3s").fails(4);

@@ -11,7 +11,7 @@ fn installed() -> (PooledControlPlane, Plugin) {
 }
 
 #[test]
-fn an_app_is_created_once_and_shown() {
+fn app_is_created_once_and_printed() {
     let (cluster, plugin) = installed();
     let created = plugin.run("create shop --image=nginx --port=80 --replicas=2");
     assert_eq!(
@@ -74,7 +74,7 @@ fn an_app_is_created_once_and_shown() {
 }
 
 #[test]
-fn an_invalid_app_is_refused_before_anything_is_sent() {
+fn invalid_app_is_rejected_before_any_request() {
     let (cluster, plugin) = installed();
     let before = cluster.audit().mark().unwrap();
     for (line, field) in [
@@ -243,7 +243,7 @@ fn requests_carry_a_user_agent() {
 }
 
 #[test]
-fn a_page_costs_the_same_few_requests_however_many_apps_there_are() {
+fn number_of_requests_for_a_list_is_independent_of_the_number_of_apps() {
     let (cluster, plugin) = installed();
     let cost = |line: &str| {
         let mark = cluster.audit().mark().unwrap();

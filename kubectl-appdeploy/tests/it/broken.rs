@@ -8,7 +8,7 @@ use faults::campaign::plan::Plan;
 use faults::campaign::run::Verdict;
 
 #[test]
-fn an_installation_ends_the_same_whatever_goes_wrong_on_the_way() {
+fn installation_converges_to_the_same_state_with_any_fault() {
     let clusters = Clusters::of(Path::new(env!("CARGO_BIN_EXE_kubectl-appdeploy")));
     let scenario = installation::all().swap_remove(0);
     let campaign = Campaign::of(&clusters, scenario).unwrap();

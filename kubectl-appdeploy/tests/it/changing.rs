@@ -28,7 +28,7 @@ fn writes(cluster: &ControlPlane, run: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn one_thing_is_set_and_nothing_else_is_written() {
+fn set_writes_only_the_given_field() {
     let (cluster, plugin) = installed();
     plugin
         .run("create shop --image=nginx:1 --port=80 --env=A=1 -l team=x")
@@ -126,7 +126,7 @@ fn one_thing_is_set_and_nothing_else_is_written() {
 }
 
 #[test]
-fn an_autoscaler_is_warned_of_when_its_app_is_scaled() {
+fn scaling_an_app_with_an_autoscaler_prints_a_warning() {
     let (cluster, plugin) = installed();
     plugin.run("create shop --image=nginx:1").ok();
     plugin.run("create blog --image=nginx:1").ok();
@@ -149,7 +149,7 @@ fn an_autoscaler_is_warned_of_when_its_app_is_scaled() {
 
 /// A variable that was named without a value reads like the name of an app.
 #[test]
-fn only_the_named_keys_of_a_secret_are_imported_and_a_mistake_changes_nothing() {
+fn only_named_keys_of_a_secret_are_imported_and_errors_change_nothing() {
     let (cluster, plugin) = installed();
     plugin.run("create hello --image=nginx:1").ok();
     cluster
@@ -352,7 +352,7 @@ fn apply_sets_what_files_contain() {
 
     // Nothing is written before everything was found to be valid.
     write(app("nginx:1", "") + "---\napiVersion: v1\nkind: Service\nmetadata: {name: x}\n");
-    assert!(apply("").fails(2).contains("document 2: Service of v1 is neither"));
+    assert!(apply("").fails(2).contains("document 2: Service of v1 is not an app"));
     write(app("nginx:1", "") + set);
     let said = apply("-n default").fails(2);
     assert!(
@@ -439,7 +439,7 @@ fn what_the_plugin_itself_has_set_goes(cluster: &ControlPlane, plugin: &Plugin, 
         apply("--dry-run=server").ok(),
         "appdeploy.appdeploy.dev/blog configured (server dry run)\n"
     );
-    // An order of the moment is not taken back by a file that does not name it; what was saved before repeats none.
+    // A restart and a pause are not reverted by a file that does not contain them, and a saved file does not repeat them.
     plugin.run("restart blog").ok();
     plugin.run("pause blog").ok();
     let restarted = || {

@@ -31,7 +31,7 @@ fn are(troubles: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_cluster_is_checked_before_an_installation_and_nothing_is_changed() {
+fn check_before_an_installation_changes_nothing() {
     let cluster = ControlPlane::builder().fake_nodes(1).start().unwrap();
     let admin = Plugin::admin(&cluster);
     let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
@@ -124,7 +124,7 @@ fn elect(cluster: &ControlPlane) {
 }
 
 #[test]
-fn an_installation_is_checked_as_it_is() {
+fn check_reports_the_state_of_an_installation() {
     let cluster = ControlPlane::builder()
         .controller_manager(&["*"])
         .fake_nodes(1)

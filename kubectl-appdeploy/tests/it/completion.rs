@@ -17,6 +17,7 @@ fn world() -> (PooledControlPlane, Plugin) {
     plugin.run("create blog --image=nginx --port=80").ok();
     plugin.run("create cart --image=nginx -n team").ok();
     plugin.run("podset create workers --image=nginx").ok();
+    plugin.run("queue create orders --region=us-east-1").ok();
     let class = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "traefik"},
         "spec": {"controller": "traefik.io/ingress-controller"}});
     cluster.apply(&class.to_string()).unwrap();
@@ -54,6 +55,11 @@ fn names_are_those_of_the_cluster_and_a_failure_is_silent() {
         ("-n team status ", "cart\t0/1 Pending\n:4\n"),
         ("delete --namespace=team ", "cart\t0/1 Pending\n:4\n"),
         ("podset status ", "workers\t0/1 Pending\n:4\n"),
+        ("queue status ", "orders\tPending\n:4\n"),
+        ("queue delete o", "orders\tPending\n:4\n"),
+        ("queue create new --dead-letter ", "orders\tPending\n:4\n"),
+        ("create new --queue ", "orders\tPending\n:4\n"),
+        ("queue create new --type ", "Standard\nFIFO\n:4\n"),
         ("status -n t", "team\n:4\n"),
         ("create new --ingress-class ", "traefik\n:4\n"),
         ("podset replace workers --pod ", "workers-0\tPending\n:4\n"),

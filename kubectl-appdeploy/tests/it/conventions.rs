@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use terminal::Terminal;
 use testcluster::{ControlPlane, PooledControlPlane};
 
-use crate::plugin::{Plugin, Run};
+use crate::plugin::{Plugin, Run, conditions, status};
 
 fn installed() -> (PooledControlPlane, Plugin) {
     let (cluster, plugin) = Plugin::installed();
@@ -34,7 +34,7 @@ fn write(file: &Path, config: &Value) -> Plugin {
 
 #[test]
 fn colors_and_characters_follow_the_terminal() {
-    let (_cluster, plugin) = installed();
+    let (cluster, plugin) = installed();
     let with = |line: &str, variables: &[(&str, &str)]| {
         let mut command = plugin.command(line);
         command.envs(variables.iter().copied());
@@ -67,8 +67,11 @@ fn colors_and_characters_follow_the_terminal() {
         let run = Run::from(with(line, variables).output().unwrap());
         assert_eq!(run.out.contains("\x1b["), coloured, "{line} {variables:?}: {}", run.out);
     }
+    // With a status of their own: the apps without one have a single line after a while, since the operator does not run.
+    let failed = conditions("False", "ImageNotFound", "image nginx:1 was not found", None);
     for n in 0..11 {
         plugin.run(&format!("create app-{n} --image=nginx")).ok();
+        status(&cluster, &format!("appdeploy/app-{n}"), &failed);
     }
     let page = |variables| Run::from(with("status", variables).output().unwrap()).ok();
     let pages = || (page(&[("LC_ALL", "C")]), page(&[]));
@@ -270,7 +273,7 @@ fn failed_login_program_is_quoted() {
 }
 
 #[test]
-fn one_process_reads_what_it_needs_and_leaves_nothing_behind() {
+fn command_runs_in_one_process_and_leaves_no_files() {
     let (_cluster, plugin) = installed();
     let home = tempfile::tempdir().unwrap();
     for line in [

@@ -65,7 +65,7 @@ fn older(cluster: &ControlPlane, revision: Option<&str>) -> String {
 }
 
 #[test]
-fn definitions_are_neither_deleted_nor_replaced_by_older_ones() {
+fn crds_are_neither_deleted_nor_replaced_by_older_ones() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
@@ -138,7 +138,7 @@ fn definitions_are_neither_deleted_nor_replaced_by_older_ones() {
 }
 
 #[test]
-fn uninstall_says_of_definitions_that_they_may_be_deleted() {
+fn uninstall_permits_the_deletion_of_the_crds_first() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
@@ -174,7 +174,7 @@ fn uninstall_says_of_definitions_that_they_may_be_deleted() {
 
 /// If no stored field would be lost, an older plugin may replace a newer definition.
 #[test]
-fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
+fn older_plugin_may_replace_a_newer_crd_if_no_field_is_lost() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     plugin.run(INSTALL).ok();
@@ -204,7 +204,7 @@ fn an_older_plugin_that_loses_nothing_may_replace_a_newer_definition() {
 
 /// An administrator may have applied the policies for a person without the right, and Flux may do so at any time.
 #[test]
-fn policies_that_another_manager_has_applied_are_no_conflict() {
+fn policies_applied_by_another_manager_cause_no_conflict() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let policies = format!("{CONFIG}/policy");
@@ -304,7 +304,7 @@ fn cluster_without_admission_policies_gets_a_warning() {
 
 /// A user who prepares the namespace could otherwise get the rights that the operator has in it.
 #[test]
-fn a_namespace_with_bindings_or_pods_of_others_is_refused() {
+fn namespace_with_third_party_bindings_or_pods_is_rejected() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "appdeploy-system",

@@ -59,7 +59,7 @@ impl Desk {
 }
 
 #[test]
-fn saved_edit_is_written_and_an_invalid_one_is_opened_again() {
+fn saved_edit_is_written_and_an_invalid_one_is_reopened() {
     let desk = Desk::new();
     let edited = desk.edit("sed -i s/nginx:1/nginx:2/ $1", "");
     assert_eq!(
@@ -96,7 +96,7 @@ fn saved_edit_is_written_and_an_invalid_one_is_opened_again() {
 }
 
 #[test]
-fn an_edit_can_be_cancelled_and_nothing_of_a_failed_one_is_lost() {
+fn cancelled_edit_changes_nothing_and_a_failed_one_is_kept_in_a_file() {
     let desk = Desk::new();
     for script in ["true", ": > $1"] {
         let cancelled = desk.edit(script, "");
@@ -190,7 +190,7 @@ fn edit_of_a_changed_object_is_rejected_and_kept_in_a_file() {
 
 /// An editor may use Ctrl-C for itself, as vi does to leave a mode.
 #[test]
-fn ctrl_c_in_the_editor_is_left_to_the_editor() {
+fn editor_handles_ctrl_c_itself() {
     let desk = Desk::new();
     let editor = desk.folder.path().join("editor");
     let script = "trap '' INT; echo the editor is open; read line; sed -i s/nginx:1/nginx:2/ $1";

@@ -2,7 +2,7 @@
 
 use crd::AppDeploy;
 use model::children::{DEPLOYMENT, INGRESS, SERVICE};
-use model::inverse::{Live, of_app};
+use model::spec_reader::{LiveObjects, read_app};
 use model::{ChildKind, defaults};
 use serde_json::{Value, json};
 use testcluster::control_plane::Builder;
@@ -24,7 +24,7 @@ fn shop() -> (PooledControlPlane, Plugin) {
 fn shop_with(builder: Builder) -> (PooledControlPlane, Plugin) {
     let (cluster, plugin) = Plugin::installed_in(builder);
     plugin
-        .run("create shop --image=nginx:1.27 --port=8080 --host=shop.example.com --tls-secret=tls --health-path=/healthz --env=MODE=live --limits=cpu=0.5 --replicas=2")
+        .run("create shop --image=nginx:1.27 --port=8080 --host=shop.example.com --tls-secret=tls --health-path=/healthz --env=MODE=live --limits=cpu=0.5 --queue=orders --replicas=2")
         .ok();
     let children = plugin.run("export shop --with-owner").ok();
     let admin = cluster.kubectl_as(&cluster.kubeconfig());
@@ -39,7 +39,7 @@ fn get(cluster: &ControlPlane, what: &str) -> Value {
 }
 
 #[test]
-fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_from() {
+fn spec_of_an_app_is_read_back_from_its_stored_children() {
     let (cluster, plugin) = shop();
     let wanted: Value = serde_json::from_str(&plugin.run("export shop --with-owner -o json").ok()).unwrap();
     let live = KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop")));
@@ -62,10 +62,10 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
     }
     let app: AppDeploy = serde_json::from_value(get(&cluster, "appdeploy/shop")).unwrap();
     let [deployment, service, ingress] = &live;
-    let read = of_app(
+    let read = read_app(
         "shop",
         "default",
-        Live {
+        LiveObjects {
             deployment: Some(deployment),
             service: Some(service),
             ingress: Some(ingress),
@@ -84,7 +84,7 @@ fn children_come_back_as_they_were_written_and_mean_the_app_that_they_were_made_
 }
 
 #[test]
-fn diff_shows_drift_and_nothing_else() {
+fn diff_shows_only_drift() {
     let (cluster, plugin) = shop();
     let same = plugin.run("diff shop");
     assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", ""));
@@ -137,7 +137,7 @@ fn diff_shows_drift_and_nothing_else() {
 }
 
 #[test]
-fn a_file_is_compared_before_it_is_applied() {
+fn diff_compares_a_file_before_it_is_applied() {
     let (cluster, plugin) = shop();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shop.yaml");
@@ -172,7 +172,7 @@ fn a_file_is_compared_before_it_is_applied() {
     assert!(
         diff("kind: Service\napiVersion: v1\n")
             .fails(2)
-            .contains("Service of v1 is neither an app nor a pod set")
+            .contains("Service of v1 is not an app, a pod set or a queue")
     );
     assert_eq!(version(), before, "nothing was written");
 
@@ -199,7 +199,7 @@ fn fields_that_no_file_names_are_kept() {
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(file.path(), written.replace("  replicas: 2\n", "")).unwrap();
     let diff = || plugin.run(&format!("diff -f {}", file.path().display()));
-    assert_eq!(diff().code, 1, "the file takes back what was created with the app");
+    assert_eq!(diff().code, 1, "the file would revert fields of the created app");
     plugin.run("scale shop --replicas=5").ok();
     plugin.run("pause shop").ok();
     let patch = json!({"spec": {"replicas": 5, "paused": true}}).to_string();
@@ -251,7 +251,7 @@ fn exported_objects_work_without_appdeploy() {
 }
 
 #[test]
-fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
+fn ejected_app_leaves_its_children_unchanged() {
     let (cluster, plugin) = shop_with(ControlPlane::builder().controller_manager(&["garbagecollector"]));
     let before = KINDS.map(|(_, kind)| get(&cluster, &format!("{kind}/shop")));
     assert_eq!(
@@ -303,7 +303,7 @@ fn an_app_that_is_ejected_leaves_everything_behind_as_it_was() {
 }
 
 #[test]
-fn an_eject_that_was_interrupted_is_finished_by_the_same_command() {
+fn interrupted_eject_can_be_continued() {
     let (cluster, plugin) = shop_with(ControlPlane::builder().controller_manager(&["garbagecollector"]));
     cluster
         .kubectl(&["delete", "appdeploy/shop", "--cascade=orphan"])
@@ -324,7 +324,7 @@ fn an_eject_that_was_interrupted_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn without_a_garbage_collector_an_eject_says_what_it_waits_for() {
+fn eject_reports_that_it_waits_for_the_garbage_collector() {
     let (cluster, plugin) = shop();
     let late = plugin.run("eject shop --yes --timeout=1s").fails(4);
     assert!(

@@ -20,7 +20,7 @@ fn get(admin: &Kubectl, object: &str) -> Value {
 }
 
 #[test]
-fn the_operators_pod_is_taken_where_the_restricted_standard_is_enforced() {
+fn operator_pod_meets_the_restricted_standard() {
     let (_cluster, admin) = installed();
     let template = get(&admin, "deployment/appdeploy-operator")["spec"]["template"].clone();
     let pod = |spec: &Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"}, "spec": spec});
@@ -47,7 +47,7 @@ fn the_operators_pod_is_taken_where_the_restricted_standard_is_enforced() {
 }
 
 #[test]
-fn the_network_and_a_drain_spare_what_the_operator_needs() {
+fn network_policies_and_drains_allow_the_operator_to_run() {
     let (_cluster, admin) = installed();
     let deployment = get(&admin, "deployment/appdeploy-operator");
     let (selector, template) = (&deployment["spec"]["selector"], &deployment["spec"]["template"]);
@@ -74,7 +74,7 @@ fn the_network_and_a_drain_spare_what_the_operator_needs() {
 }
 
 #[test]
-fn an_api_server_at_another_port_is_reached() {
+fn api_server_on_another_port_is_reachable() {
     let (cluster, admin) = installed();
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},

@@ -1,4 +1,4 @@
-//! An installation or an uninstallation that breaks off somewhere, and the same command once more.
+//! Interrupted installations and uninstallations, continued by the same command.
 
 use fault_proxy::Proxy;
 use fault_proxy::{Action, Answer, Requests, Rule, Verb};
@@ -62,7 +62,7 @@ fn break_off_everywhere(plugin: &Plugin, proxy: &Proxy, command: &str, requests:
 
 /// K1.
 #[test]
-fn an_installation_that_breaks_off_anywhere_is_finished_by_the_same_command() {
+fn installation_interrupted_at_any_write_can_be_continued() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let proxy = Proxy::before(&cluster, "person", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());

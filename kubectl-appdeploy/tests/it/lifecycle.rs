@@ -26,7 +26,7 @@ fn install_and_uninstall_can_be_repeated() {
         let installed = plugin.run("install --wait=false").ok();
         assert_eq!(
             installed.lines().filter(|line| line.ends_with(" created")).count(),
-            if round == 0 { 25 } else { 21 },
+            if round == 0 { 26 } else { 21 },
             "{installed}"
         );
         let again = plugin.run("install --wait=false").ok();

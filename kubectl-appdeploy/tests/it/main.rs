@@ -27,6 +27,8 @@ mod namespaced;
 mod outages;
 mod plugin;
 mod podsets;
+mod queue_views;
+mod queues;
 mod reaching;
 mod replacing;
 mod report;

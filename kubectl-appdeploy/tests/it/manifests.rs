@@ -25,7 +25,7 @@ fn objects(cluster: &ControlPlane, yaml: &str) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn a_dry_run_prints_what_kustomize_builds() {
+fn dry_run_prints_what_kustomize_builds() {
     let cluster = ControlPlane::pooled().unwrap();
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/default");
     let kustomize = cluster.kubectl(&["kustomize", config]).unwrap();
@@ -45,19 +45,22 @@ fn a_dry_run_prints_what_kustomize_builds() {
     for (name, object) in &built {
         assert_eq!(&printed[name], object, "{name}");
     }
-    assert_eq!(built.len(), 25);
+    assert_eq!(built.len(), 26);
 }
 
 #[test]
-fn network_policy_allows_the_port_of_the_api_server_in_every_dry_run() {
+fn network_policy_allows_the_port_of_the_api_server_and_of_a_queue_service() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
-    let port = "16443";
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
         "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": [{"name": "https", "port": 16443, "protocol": "TCP"}]});
     cluster.apply(&slice.to_string()).unwrap();
-    for mode in ["client", "server"] {
+    for (mode, port) in [
+        ("client", "16443"),
+        ("server", "16443"),
+        ("client --queue-port=9324", "9324"),
+    ] {
         let printed = plugin.run(&format!("install --dry-run={mode} -o yaml"));
         let policies = printed
             .out
@@ -74,7 +77,7 @@ fn network_policy_allows_the_port_of_the_api_server_in_every_dry_run() {
 }
 
 #[test]
-fn the_sample_is_accepted() {
+fn samples_are_accepted() {
     let (cluster, _) = Plugin::installed();
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples");
     cluster
@@ -90,7 +93,7 @@ fn the_sample_is_accepted() {
 }
 
 #[test]
-fn with_cert_manager_the_operator_is_given_its_certificate_and_no_right_to_it() {
+fn with_cert_manager_the_operator_mounts_its_certificate_and_has_no_rights_to_it() {
     let cluster = ControlPlane::pooled().unwrap();
     let built = |folder: &str| {
         let folder = format!("{}/../config/{folder}", env!("CARGO_MANIFEST_DIR"));

@@ -47,7 +47,7 @@ fn last_column(line: &str) -> Option<usize> {
 }
 
 #[test]
-fn a_long_list_comes_in_pages() {
+fn long_list_is_printed_in_pages() {
     let (cluster, plugin) = Plugin::installed();
     apps(&cluster);
     let asked = |line: &str| {
@@ -102,7 +102,7 @@ fn a_long_list_comes_in_pages() {
     child.wait().unwrap();
     proxy.remove(hung);
 
-    // The server has forgotten the list that was begun, and says where to go on.
+    // The list has expired, and the API server returns a token to continue.
     let path = "/apis/appdeploy.dev/v1alpha1/appdeploys?limit=500";
     let page: Value = serde_json::from_str(&cluster.kubectl(&["get", "--raw", path]).unwrap()).unwrap();
     // The list that the plugin begins is another one.

@@ -108,7 +108,7 @@ fn lost_connection_is_reported_while_a_command_watches() {
         };
         let is_lost = says("connection to the cluster is lost");
         proxy.remove(rule);
-        // It goes on when the cluster is back.
+        // It continues when the cluster is reachable again.
         let is_back = is_lost && says("connected again");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -118,7 +118,7 @@ fn lost_connection_is_reported_while_a_command_watches() {
     }
 }
 
-/// With nothing shown yet, there is nothing to go on with.
+/// Without any output yet, the command fails.
 #[test]
 fn watch_that_cannot_begin_is_an_error() {
     let (_cluster, proxy, plugin) = behind_a_proxy();

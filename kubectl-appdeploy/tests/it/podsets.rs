@@ -30,7 +30,7 @@ pub fn uid(cluster: &ControlPlane, object: &str) -> String {
 }
 
 #[test]
-fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
+fn pod_set_is_created_with_or_without_a_template_and_printed() {
     let (cluster, plugin) = Plugin::installed();
 
     let created = plugin.run("podset create workers --replicas=3 -l team=x");
@@ -99,7 +99,7 @@ fn a_pod_set_is_created_with_or_without_a_template_and_shown() {
 }
 
 #[test]
-fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
+fn pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
     let cluster = ControlPlane::builder()
         .controller_manager(&["garbagecollector"])
         .start()
@@ -172,7 +172,7 @@ fn a_pod_set_is_scaled_waited_for_and_deleted_with_its_pods() {
 }
 
 #[test]
-fn a_page_of_a_pod_set_costs_the_same_few_requests_however_many_pods_there_are() {
+fn number_of_requests_for_a_pod_set_is_independent_of_its_pods() {
     let (cluster, plugin) = Plugin::installed();
     plugin.run("podset create workers --replicas=3").ok();
     status(&cluster, "podset/workers", &conditions("True", "Available", "", None));

@@ -137,7 +137,7 @@ fn several_names_are_shown_together() {
 
 /// A list has its limit, and the name of a pod as well.
 #[test]
-fn events_are_found_behind_those_of_a_crowd() {
+fn events_are_found_among_many_of_other_objects() {
     let (cluster, plugin) = installed();
     let app = "shop-with-a-very-long-name-that-people-still-can-read";
     plugin.run(&format!("create {app} --image=nginx")).ok();

@@ -91,7 +91,7 @@ fn uid_and_version(cluster: &ControlPlane) -> String {
 }
 
 #[test]
-fn a_conflict_is_tried_once_more() {
+fn conflict_is_retried_once() {
     let (cluster, _, _) = workers();
     let proxy = Proxy::before(&cluster, "admin", &["system:masters"]).unwrap();
     let plugin = Plugin::of(proxy.kubeconfig());

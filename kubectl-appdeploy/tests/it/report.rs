@@ -38,6 +38,7 @@ fn report_contains_diagnostics_and_no_secret() {
         .run(&format!("create shop --image=nginx --port=80 --env=KEY={SECRET}"))
         .ok();
     plugin.run("podset create workers --image=nginx").ok();
+    plugin.run("queue create orders --region=us-east-1").ok();
     cluster
         .kubectl(&["annotate", "appdeploy", "shop", &format!("example.com/note={SECRET}")])
         .unwrap();
@@ -79,6 +80,7 @@ fn report_contains_diagnostics_and_no_secret() {
         "operator/pods.yaml",
         "apps/appdeploys.yaml",
         "apps/podsets.yaml",
+        "apps/appqueues.yaml",
         "apps/events.yaml",
     ] {
         assert!(files.contains_key(name), "{name} of {:?}", files.keys());

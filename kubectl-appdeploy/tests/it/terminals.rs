@@ -95,7 +95,7 @@ fn prompts_are_validated_and_can_be_interrupted() {
 }
 
 #[test]
-fn a_watch_is_redrawn_in_place_and_ends_with_ctrl_c() {
+fn watch_is_redrawn_in_place_and_ends_with_ctrl_c() {
     let (cluster, plugin) = installed();
     plugin.run("create shop --image=nginx --port=80").ok();
     let ready = |n: &str| {
@@ -167,7 +167,7 @@ fn progress_is_one_line_that_is_overwritten() {
         )
     );
 
-    // What has been asked for goes on without the one who asked.
+    // The created app is reconciled although the command was interrupted.
     let waiting = plugin.at_terminal("create blog --image=nginx --port=80 --wait");
     waiting.shows("blog: waiting for the operator").unwrap();
     waiting.send(CTRL_C).unwrap();
@@ -182,7 +182,7 @@ fn progress_is_one_line_that_is_overwritten() {
 }
 
 #[test]
-fn deletion_of_apps_without_their_names_is_asked_about() {
+fn deletion_of_all_apps_asks_for_confirmation() {
     let (cluster, plugin) = installed();
     for name in ["a", "b"] {
         plugin.run(&format!("create {name} --image=nginx")).ok();
@@ -207,6 +207,11 @@ fn deletion_of_apps_without_their_names_is_asked_about() {
         screen.text()
     );
     assert_eq!(plugin.run("status -o name").ok().lines().count(), 2);
+    let unasked = plugin.run("delete --all --cascade=orphan").fails(2);
+    assert!(
+        unasked.contains("  next: kubectl appdeploy delete --all --cascade=orphan --yes\n"),
+        "{unasked}"
+    );
     let agreed = ask();
     agreed.send("y").unwrap();
     let (code, screen) = agreed.end().unwrap();
@@ -216,7 +221,7 @@ fn deletion_of_apps_without_their_names_is_asked_about() {
 
 /// The plan names apps, and another app may take the same name while the question is open.
 #[test]
-fn uninstallation_is_refused_if_what_it_would_delete_has_changed() {
+fn uninstallation_is_rejected_if_its_plan_has_changed() {
     let (_cluster, plugin) = installed();
     plugin.run("create shop --image=nginx:1").ok();
     let terminal = plugin.at_terminal("uninstall --delete-apps");

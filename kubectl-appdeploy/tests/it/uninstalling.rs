@@ -36,7 +36,7 @@ fn system(cluster: &ControlPlane, arguments: &[&str]) {
 }
 
 #[test]
-fn an_uninstallation_that_got_stuck_goes_on_and_an_installation_works_after_it() {
+fn blocked_uninstallation_can_be_continued_and_followed_by_an_installation() {
     let cluster = ControlPlane::builder().controller_manager(&["*"]).start().unwrap();
     let plugin = Plugin::admin(&cluster);
     an_app_is_held(&cluster, &plugin);
@@ -45,7 +45,7 @@ fn an_uninstallation_that_got_stuck_goes_on_and_an_installation_works_after_it()
     children_are_kept(&cluster, &plugin);
 }
 
-/// The operator is left alone, since it could be what is waited for.
+/// The operator is kept, because the deletion may wait for it.
 fn an_app_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     plugin.run(INSTALL).ok();
     app(cluster, plugin, "held");

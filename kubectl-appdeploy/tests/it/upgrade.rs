@@ -71,7 +71,7 @@ fn upgrade_removes_old_objects_and_keeps_additions() {
 
 /// The first version had no inventory, and its rights must not outlive it.
 #[test]
-fn rights_of_the_first_version_do_not_stay() {
+fn rights_of_an_older_version_are_removed() {
     let cluster = ControlPlane::pooled().unwrap();
     let plugin = Plugin::admin(&cluster);
     cluster.kubectl(&["create", "namespace", "shop"]).unwrap();
@@ -93,7 +93,7 @@ fn rights_of_the_first_version_do_not_stay() {
 }
 
 #[test]
-fn a_downgrade_that_would_lose_something_is_refused() {
+fn downgrade_that_would_lose_fields_is_rejected() {
     let (cluster, plugin) = installed();
     // A version that has a field more, and one that has one more in a list.
     let name = "appdeploys.appdeploy.dev";

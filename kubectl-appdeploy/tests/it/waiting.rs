@@ -8,7 +8,7 @@ use testcluster::ControlPlane;
 use crate::plugin::{Plugin, Run, conditions, status};
 
 #[test]
-fn a_wait_ends_as_the_status_says() {
+fn exit_code_of_a_wait_follows_the_status() {
     let (cluster, plugin) = Plugin::installed();
 
     // The timeout reports the last state, and that no operator works on it.

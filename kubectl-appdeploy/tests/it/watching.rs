@@ -79,7 +79,7 @@ fn page_follows_the_children_of_the_app_without_new_requests() {
 }
 
 #[test]
-fn in_a_pipe_each_change_is_a_line_and_the_end_an_exit_code() {
+fn watch_in_a_pipe_prints_a_line_for_each_change_and_returns_an_exit_code() {
     let (cluster, plugin) = installed();
     progressing(&cluster);
     let before = cluster.audit().mark().unwrap();

@@ -78,7 +78,7 @@ pub fn works(pods: usize) -> Value {
 }
 
 #[test]
-fn a_page_costs_the_same_whatever_the_number_of_pods() {
+fn number_of_requests_for_an_app_is_independent_of_its_pods() {
     let (cluster, plugin) = Plugin::installed();
     plugin
         .run("create shop --image=nginx --port=80 --replicas=12 --tls-secret=shop-tls")

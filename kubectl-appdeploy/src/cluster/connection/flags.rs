@@ -76,7 +76,7 @@ pub struct KubeArgs {
     /// What API servers have warned of.
     #[arg(skip)]
     pub warnings: Warnings,
-    /// What was changed so far.
+    /// The changes that were sent so far.
     #[arg(skip)]
     pub writes: Writes,
     /// Whether stdin is not a terminal, so that a login can't prompt.
@@ -112,7 +112,7 @@ impl KubeArgs {
                 "the operator always lives in {}: leave out --namespace",
                 crd::OPERATOR_NAMESPACE
             ))
-            .why("it manages the apps and pod sets of all namespaces, or of those in --watch-namespace")),
+            .why("it manages the apps, pod sets and queues of all namespaces, or of those in --watch-namespace")),
             _ => Ok(()),
         }
     }

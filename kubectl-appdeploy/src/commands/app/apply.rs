@@ -1,4 +1,4 @@
-//! `kubectl appdeploy apply`: applies apps and pod sets from files.
+//! `kubectl appdeploy apply`: applies apps, pod sets and queues from files.
 
 mod ownership;
 
@@ -63,7 +63,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         return selection::conclude(failures, ui);
     }
     if manifests.is_empty() {
-        return Err(Error::usage("no app or pod set found in the input: nothing was done"));
+        return Err(Error::usage(
+            "no app, pod set or queue found in the input: nothing was done",
+        ));
     }
     let mut done = Vec::new();
     for manifest in manifests {
@@ -75,11 +77,12 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     }
     let told: Vec<Done> = done.iter().map(|(_, one)| one.clone()).collect();
     args.flags.change.print_results(ui, &told)?;
-    // Objects of one kind and namespace are waited for together, with one deadline.
+    // The objects of one kind and namespace share a wait and its deadline.
     let deadline = Deadline::after(args.flags.timeout);
     while let Some((cluster, _)) = done.first() {
         let cluster = cluster.clone();
-        let is_among = |other: &Cluster| other.kind == cluster.kind && other.namespace == cluster.namespace;
+        let is_among =
+            |other: &Cluster| other.kind_info() == cluster.kind_info() && other.namespace == cluster.namespace;
         let (these, others): (Vec<_>, Vec<_>) = done.into_iter().partition(|(other, _)| is_among(other));
         done = others;
         let these: Vec<Done> = these.into_iter().map(|(_, one)| one).collect();
@@ -95,7 +98,7 @@ async fn apply(args: &Args, cluster: &Cluster, manifest: &Manifest) -> Result<Do
     let done = |before: Option<&DynamicObject>, after: &Value, object: Value| Done {
         title: cluster.title(&manifest.name),
         word: word(before, after),
-        is_held: before.is_some_and(|before| change::is_held(cluster.kind, &formats::presentable(before), after)),
+        is_held: before.is_some_and(|before| change::is_held(manifest.kind, &formats::presentable(before), after)),
         object,
     };
     if dry_run == DryRun::Client {
@@ -127,9 +130,9 @@ async fn apply(args: &Args, cluster: &Cluster, manifest: &Manifest) -> Result<Do
         Err(kube::Error::Api(status)) if is_our_own(&status) => cluster.call(send(true)).await?,
         other => other.map_err(|source| cluster.explain(source))?,
     };
-    let mut after = formats::presentable(&kind_info::complete(cluster.kind, after));
+    let mut after = formats::presentable(&kind_info::complete(manifest.kind, after));
     if let (DryRun::Server, Some(before)) = (dry_run, &before) {
-        // In a dry run nothing could be taken over, so the server has left these where they are.
+        // A dry run takes over no fields, so these are still in the object.
         ownership::remove(
             &mut after,
             &ownership::dropped(before.managed_fields(), &manifest.object),
@@ -138,8 +141,8 @@ async fn apply(args: &Args, cluster: &Cluster, manifest: &Manifest) -> Result<Do
     Ok(done(before.as_ref(), &after, after.clone()))
 }
 
-/// Makes what our other commands have set a part of what was applied, so that the file can remove it. Returns the object as it is
-/// after that, if it is still there.
+/// Moves fields that other commands of the plugin have set to the field manager of `apply`, so that the file can remove them.
+/// Returns the updated object if it still exists.
 async fn take_over(cluster: &Cluster, manifest: &Manifest, found: DynamicObject) -> Result<Option<DynamicObject>> {
     let api = cluster.objects(Some(&manifest.namespace));
     let params = PatchParams {
@@ -245,7 +248,7 @@ mod tests {
         let of = |after: DynamicObject| word(Some(&before), &formats::presentable(&after));
         let touched = json!({"metadata": {"resourceVersion": "8", "managedFields": []}, "status": {"replicas": 1}});
         assert_eq!(of(object(json!({"image": "a"}), touched)), "unchanged");
-        // The answer to a dry run has the version of before.
+        // The response to a dry run has the previous resource version.
         assert_eq!(of(object(json!({"image": "b"}), json!({}))), "configured");
         let labelled = json!({"metadata": {"labels": {"a": "b"}}});
         assert_eq!(of(object(json!({"image": "a"}), labelled)), "configured");
@@ -259,7 +262,7 @@ mod tests {
         let before = object(json!({"image": "a", "port": 80, "replicas": 1}), applied);
         let foreseen = |spec: Value| {
             let manifest = Manifest {
-                kind: crd::Kind::AppDeploy,
+                kind: crd::Kind::AppDeploy.into(),
                 namespace: "default".to_owned(),
                 name: "shop".to_owned(),
                 object: json!({"metadata": {"name": "shop"}, "spec": spec}),

@@ -7,21 +7,18 @@ mod pod;
 mod podset;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crd::Kind;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::core::ObjectMeta;
 use model::admit;
 use serde_json::Value;
 
-use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
+use crate::cluster::connection::{Cluster, KubeArgs};
 use crate::cluster::kind_info;
-use crate::cluster::wait::Deadline;
-use crate::diagnosis::readiness;
+use crate::commands::change::creation::{self, Flags};
 use crate::error::{Error, Result};
-use crate::output::duration;
-use crate::output::formats::{self, ChangeArgs, DryRun};
+use crate::output::formats::{self, DryRun};
 use crate::resource::fields::put;
 use crate::terminal::ui::Ui;
 
@@ -56,17 +53,8 @@ pub struct Args<S: Spec> {
     /// Labels of the {one}, like team=shop,tier=web
     #[arg(short, long, value_name = "LABELS", value_delimiter = ',', value_parser = pod::pair)]
     labels: Vec<(String, String)>,
-    /// Wait until the {one} is ready; exit code 3 if it will not become ready without a change, 4 on timeout
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value = "false", hide_default_value = true, action = clap::ArgAction::Set, hide_possible_values = true
-    )]
-    wait: bool,
-    /// How long to wait, like 30s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
-    timeout: Duration,
     #[command(flatten)]
-    change: ChangeArgs,
+    flags: Flags,
     #[command(flatten)]
     spec: S,
 }
@@ -77,12 +65,12 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
     // A dry run on this side needs no cluster, unless it is the only one to know the namespace.
     let cluster = match kube.connect().await {
         Ok(cluster) => Some(cluster.about(S::KIND)),
-        Err(_) if args.change.dry_run == DryRun::Client => None,
+        Err(_) if args.flags.change.dry_run == DryRun::Client => None,
         Err(error) => return Err(error),
     };
     if asked {
         if let Some(cluster) = &cluster
-            && args.change.dry_run != DryRun::Client
+            && args.flags.change.dry_run != DryRun::Client
         {
             // A failure is reported before the prompts.
             check(cluster).await?;
@@ -95,20 +83,20 @@ pub async fn run<S: Spec>(mut args: Args<S>, kube: &KubeArgs, ui: &mut Ui) -> Re
     let namespace = cluster.as_ref().map(|cluster| cluster.namespace.clone());
     let name = args.complete()?;
     let mut object = args.object(&name, namespace.or_else(|| kube.namespace.clone()))?;
-    if args.change.dry_run == DryRun::Client && kube.namespace.is_none() {
+    if args.flags.change.dry_run == DryRun::Client && kube.namespace.is_none() {
         // As with kubectl: the namespace of the context is for this command only, a file is for any.
         put(&mut object["metadata"], "namespace", None);
     }
     for warning in tiny_amounts(S::KIND, &object) {
         ui.add_warning(warning);
     }
-    if asked && !ask::confirm(&object, args.change.dry_run)? {
+    if asked && !ask::confirm(&object, args.flags.change.dry_run)? {
         ui.eprintln("Nothing was created.");
         return Ok(());
     }
-    let (Some(cluster), true) = (&cluster, args.change.dry_run != DryRun::Client) else {
+    let (Some(cluster), true) = (&cluster, args.flags.change.dry_run != DryRun::Client) else {
         let title = kind_info::title(S::KIND, &name);
-        return args.change.print_result(ui, &title, "created", &object);
+        return args.flags.change.print_result(ui, &title, "created", &object);
     };
     create(&args, cluster, &name, &object, ui).await
 }
@@ -152,7 +140,7 @@ fn tiny_amounts(kind: Kind, object: &Value) -> Vec<String> {
     pod.map(|pod| admit::tiny_amounts(&pod, at)).unwrap_or_default()
 }
 
-/// Finds out whether the API is there, before anybody is asked anything.
+/// Checks that the API is installed before any prompt.
 async fn check(cluster: &Cluster) -> Result<()> {
     let api = cluster.objects(Some(&cluster.namespace));
     match cluster.attempt(api.list(&ListParams::default().limit(1))).await? {
@@ -165,39 +153,16 @@ async fn check(cluster: &Cluster) -> Result<()> {
 
 async fn create<S: Spec>(args: &Args<S>, cluster: &Cluster, name: &str, object: &Value, ui: &mut Ui) -> Result<()> {
     let body = formats::json(object)?;
-    let created = cluster.call(post(cluster, body, args.change.dry_run)).await;
+    let created = cluster
+        .call(creation::post(cluster, body, args.flags.change.dry_run))
+        .await;
     let created = created.inspect_err(|error| {
         if error.already_exists() {
             ui.drop_warnings();
         }
     })?;
-    args.change
+    args.flags
+        .change
         .print_result(ui, &cluster.title(name), "created", &formats::presentable(&created))?;
-    if !args.change.dry_run.is_real() {
-        return Ok(());
-    }
-    if !args.wait {
-        if args.change.output.is_none() {
-            ui.next(cluster.kind_info().verb("status", name).and(cluster.flag()));
-        }
-        return Ok(());
-    }
-    let ready = readiness::ready(cluster, &cluster.namespace, name, Deadline::after(args.timeout), ui).await?;
-    ui.eprintln(&match ready.address() {
-        Some(url) => format!("{name} is ready: {url}"),
-        None => format!("{name} is ready"),
-    });
-    readiness::warn(cluster, &ready, ui).await;
-    Ok(())
-}
-
-/// Creates an object and has the server refuse, instead of drop, a field that its schema is too old for.
-async fn post(cluster: &Cluster, body: String, dry_run: DryRun) -> kube::Result<DynamicObject> {
-    let path = cluster.objects(Some(&cluster.namespace)).resource_url().to_owned();
-    let dry = if dry_run == DryRun::Server { "&dryRun=All" } else { "" };
-    let request = http::Request::post(format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict{dry}"))
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(body.into_bytes())
-        .map_err(kube::Error::HttpError)?;
-    cluster.client.request(request).await
+    creation::follow(cluster, name, args.flags, ui).await
 }

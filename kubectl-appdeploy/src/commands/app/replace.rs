@@ -76,9 +76,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             named.push(pod);
         }
     }
-    let told = match tell(&args, &cluster, name, &named).await? {
+    let told = match send(&args, &cluster, name, &named).await? {
         // Another client wrote in between, so it is checked again, once.
-        Err(source) if is_conflict(&source) => tell(&args, &cluster, name, &named).await?,
+        Err(source) if is_conflict(&source) => send(&args, &cluster, name, &named).await?,
         other => other,
     };
     let told = told.map_err(|source| cluster.explain(source))?;
@@ -107,9 +107,9 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-/// Checks the pods and writes their names into the spec, as it was when they were checked. Leaves the server's
-/// answer to the write to the caller.
-async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Report>> {
+/// Checks the pods, and writes their names into the spec if it was not changed since. Returns the response of the API server to the
+/// write.
+async fn send(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> Result<kube::Result<Report>> {
     let api = cluster.objects(Some(&cluster.namespace));
     let mut object = cluster.get(name).await?;
     let workload = Workload::read(Kind::PodSet, &object);
@@ -149,7 +149,7 @@ async fn tell(args: &Args, cluster: &Cluster, name: &str, named: &[String]) -> R
     Ok(Ok(Report { object, pods, again }))
 }
 
-/// Returns the pods to replace: those of the spec that still exist, then the named ones.
+/// Returns the pods to replace: the existing ones of the spec, then the named ones.
 fn list(set: &PodSet, pods: &[Pod], named: &[String]) -> Vec<PodReference> {
     let reference = |pod: &Pod| PodReference {
         name: pod.name_any(),

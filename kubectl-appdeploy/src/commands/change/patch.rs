@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_differs_is_in_a_patch() {
+    fn patch_contains_only_changed_fields() {
         let before = json!({"a": 1, "b": {"c": [1], "d": 2}, "e": {"f": 1}, "g": 1});
         let after = json!({"a": 1, "b": {"c": [1, 2], "d": 2}, "e": {}, "h": {"i": 1}});
         let patch = between(&before, &after).unwrap();

@@ -1,6 +1,6 @@
-//! `kubectl appdeploy check`: whether AppDeploy can be installed, or works as it is installed.
+//! `kubectl appdeploy check`: checks whether AppDeploy can be installed, or whether an installation works.
 //!
-//! What is checked is in [`crate::installation::check`].
+//! The checks are in [`crate::installation::check`].
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cluster::connection::KubeArgs;
 use crate::cluster::wait::{self, Deadline};
 use crate::error::{Error, Kind, Result};
 use crate::installation::check::code::Code;
-use crate::installation::check::{CheckMode, finding, look, page};
+use crate::installation::check::{CheckMode, finding, page, run_checks};
 use crate::installation::settings::Scope;
 use crate::output::{duration, formats};
 use crate::terminal::ui::{Ui, tolerate_closed};
@@ -88,7 +88,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let deadline = Deadline::after(if args.wait { args.timeout } else { Duration::ZERO });
     let mut findings = Vec::new();
     wait::poll(PAUSE, deadline, async || {
-        findings = look(&cluster, aim).await;
+        findings = run_checks(&cluster, aim).await;
         findings.retain(|finding| !args.suppress.contains(&finding.code));
         let first = findings.iter().find(|one| one.severity == finding::Severity::Error);
         if let Some(first) = first.filter(|_| args.wait) {

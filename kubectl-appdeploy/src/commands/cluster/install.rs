@@ -54,6 +54,9 @@ pub struct Args {
     /// How long to wait, like 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration::parse)]
     timeout: Duration,
+    /// Port of a queue service that the NetworkPolicy of the operator allows, in addition to 443
+    #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    queue_port: Vec<u16>,
     /// Overwrite fields that other field managers have set
     #[arg(long)]
     force_conflicts: bool,
@@ -80,14 +83,15 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         ..args.settings.scope.options()
     };
     let mut objects = manifests::objects(&options)?;
+    api_server_egress::allow_all(&mut objects, &args.queue_port);
     if args.change.dry_run == DryRun::Client {
-        // What is committed to git must let the operator reach this cluster's API server.
-        api_server_egress::foresee(kube, &mut objects, ui).await;
+        // Manifests in git must allow the operator to reach the API server of this cluster.
+        api_server_egress::allow_in_dry_run(kube, &mut objects, ui).await;
         let done = objects
             .into_iter()
             .map(|object| (object, "created"))
             .collect::<Vec<_>>();
-        return tell(&args, &done, ui);
+        return print_results(&args, &done, ui);
     }
     let cluster = kube.connect().await?;
     let deadline = Deadline::after(args.timeout);
@@ -155,7 +159,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     }
     if args.change.output.is_some() {
-        tell(&args, &done, ui)?;
+        print_results(&args, &done, ui)?;
     }
     // Last, so that the operator that runs is never without rights.
     prune::remove(&cluster, &former, &args, ui).await?;
@@ -203,7 +207,7 @@ async fn survey(
         {
             let title = kind.title(&name);
             ui.progress(&format!("waiting until {title} is deleted"));
-            if wait::gone(
+            if wait::until_deleted(
                 cluster,
                 kind.api_of(&cluster.client, object),
                 &name,
@@ -282,7 +286,7 @@ fn is_same(wanted: &DynamicObject, before: &DynamicObject, after: &DynamicObject
             .all(|key| noted(before, key) == noted(after, key))
 }
 
-fn tell(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Result<()> {
+fn print_results(args: &Args, done: &[(DynamicObject, &'static str)], ui: &mut Ui) -> Result<()> {
     let values: Vec<_> = done.iter().map(|(object, _)| formats::presentable(object)).collect();
     match args.change.output {
         Some(Format::Yaml) => ui.print(&yaml::write_all(&values)?),

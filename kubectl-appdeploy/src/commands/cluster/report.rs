@@ -64,7 +64,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let files = contents.entries.len();
     let size = packed.len().div_ceil(1024);
     ui.eprintln(&format!(
-        "{files} files, {size} KiB: versions, checks, the operator with its log, apps and pod sets of {scope}."
+        "{files} files, {size} KiB: versions, checks, the operator with its log, apps, pod sets and queues of {scope}."
     ));
     for line in &contents.left_out {
         ui.eprintln(&format!("left out: {line}"));

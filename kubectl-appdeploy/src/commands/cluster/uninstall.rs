@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
 use crate::cluster::wait::{self, Deadline};
 use crate::cluster::{confirm, kind_info};
+use crate::diagnosis::queue::deletion as queue;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::installation::manifests::{self, Kind};
 use crate::output::duration;
@@ -25,12 +26,12 @@ use crate::terminal::ui::Ui;
 use contents::Contents;
 use plan::{Choice, Names, Plan};
 
-/// What to do when something did not go in time.
+/// The advice if an object was not deleted in time.
 const AGAIN: &str = "solve this, then run the same command again to continue";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Remove the operator; apps, pod sets and the CRDs stay, pods keep running
+  # Remove the operator; queues, apps, pod sets and the CRDs stay
   kubectl appdeploy uninstall
 
   # Show everything that would be removed, and every app
@@ -47,16 +48,16 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "give each as a separate flag")]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Also delete all apps and pod sets, in all namespaces, with their children
+    /// Also delete all queues, apps and pod sets, in all namespaces, with their children
     #[arg(long)]
     delete_apps: bool,
-    /// Also delete the CRDs, and with them all apps and pod sets
+    /// Also delete the CRDs, and with them all queues, apps and pod sets
     #[arg(long)]
     delete_crds: bool,
-    /// Keep the children of deleted apps and pod sets: they keep running without an owner
+    /// Keep the children of deleted apps and pod sets, without an owner, and the queues outside the cluster
     #[arg(long)]
     orphan_children: bool,
-    /// Do not ask for confirmation before apps and pod sets are deleted
+    /// Do not ask for confirmation before queues, apps and pod sets are deleted
     #[arg(short, long)]
     yes: bool,
     /// Wait until everything is deleted
@@ -89,7 +90,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         );
     }
     let cluster = kube.connect().await?;
-    let found = survey::look(&cluster).await?;
+    let found = survey::collect(&cluster).await?;
     let choice = Choice {
         apps: args.delete_apps,
         crds: args.delete_crds,
@@ -110,7 +111,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     ui.eprintln(&plan.text(Names::Some));
     if args.dry_run.is_real() && !plan.workloads.is_empty() && !args.yes {
         consent(&args, &cluster, &plan)?;
-        if survey::look(&cluster).await?.shape() != found.shape() {
+        if survey::collect(&cluster).await?.shape() != found.shape() {
             return Err(confirm::outdated(args.again()));
         }
     }
@@ -121,9 +122,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-/// Prompts before apps and pod sets are deleted.
+/// Prompts before queues, apps and pod sets are deleted.
 fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
-    let lost = format!("{} {}", plan::count(&plan.workloads), plan.fate());
+    let lost = plan.loss();
     let unasked = Error::usage(format!("this deletes {lost}: nothing was removed"))
         .next(args.again().and("--yes").remark("to confirm"));
     confirm::ask(
@@ -136,7 +137,7 @@ fn consent(args: &Args, cluster: &Cluster, plan: &Plan) -> Result<()> {
 }
 
 impl Args {
-    /// Returns the same command once more.
+    /// Returns the same command again.
     fn again(&self) -> NextCommand {
         let flags = [
             (self.delete_apps, "--delete-apps"),
@@ -157,13 +158,15 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         PropagationPolicy::Foreground
     };
     // The operator is still there: whatever guards an object can do its work.
-    for (kind, object) in &plan.workloads {
+    remove_queues(args, cluster, plan, policy.clone(), deadline, ui).await?;
+    let workloads = || plan.workloads.iter().filter(|(kind, _)| kind.workload.is_some());
+    for (kind, object) in workloads() {
         let api = kind_info::api(&cluster.client, *kind, object.metadata.namespace.as_deref());
         manifests::delete(cluster, &api, object, policy.clone(), args.dry_run).await?;
     }
-    for (kind, object) in &plan.workloads {
+    for (kind, object) in workloads() {
         let title = kind_info::title(*kind, &object.name_any());
-        if args.dry_run.is_real() {
+        if let (true, Some(kind)) = (args.dry_run.is_real(), kind.workload) {
             let family = if args.orphan_children {
                 "is deleted and its children are released"
             } else {
@@ -171,7 +174,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
             };
             ui.progress(&format!("waiting until {title} {family}"));
             // Even without --wait: without its CRD or the operator, an object could hang indefinitely.
-            deletion::until_gone(&cluster.clone().about(*kind), object, deadline, ui)
+            deletion::until_gone(&cluster.clone().about(kind), object, deadline, ui)
                 .await
                 .map_err(|error| error.next(AGAIN))?;
         }
@@ -185,7 +188,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         let api = kind.api_of(&cluster.client, object);
         if *kind == Kind::namespace() && args.dry_run.is_real() {
             // The namespace may hold new objects since the plan was made.
-            let contents = contents::look(cluster, owners.clone()).await?;
+            let contents = contents::list(cluster, owners.clone()).await?;
             if contents != Contents::default() {
                 ui.warn(&format!(
                     "{title} stays: it now also holds {}",
@@ -197,7 +200,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         if *kind == Kind::crd() {
             allow_deletion(cluster, &api, object, args.dry_run).await?;
         }
-        // What a dry run allows is not stored, so that the deletion of a definition would still be refused.
+        // A dry run does not store the permission, so the policy would still reject the deletion of the CRD.
         if *kind != Kind::crd() || args.dry_run != DryRun::Server {
             manifests::delete(cluster, &api, object, PropagationPolicy::Foreground, args.dry_run).await?;
         }
@@ -206,12 +209,57 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
             if [Kind::deployment(), Kind::crd(), Kind::namespace()].contains(kind) {
                 ui.progress(&format!("waiting until {title} is deleted"));
             }
-            let last = wait::gone(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?;
+            let last = wait::until_deleted(cluster, api, &name, object.metadata.uid.as_deref(), deadline, ui).await?;
             if let Some(last) = last {
                 return Err(held(kind, &last, deadline));
             }
         }
         ui.print(&format!("{title} deleted{}{suffix}", manifests::place("from", object)))?;
+    }
+    Ok(())
+}
+
+/// Deletes all AppQueues and waits until the operator has deleted or released their queues. Even without --wait: without the
+/// operator, its finalizer would stay.
+async fn remove_queues(
+    args: &Args,
+    cluster: &Cluster,
+    plan: &Plan,
+    policy: PropagationPolicy,
+    deadline: Deadline,
+    ui: &mut Ui,
+) -> Result<()> {
+    let cluster = cluster.clone().about(&kind_info::QUEUE);
+    let all = plan.workloads.iter().filter(|(kind, _)| kind.workload.is_none());
+    let queues: Vec<&DynamicObject> = all.map(|(_, object)| object).collect();
+    for object in &queues {
+        if args.orphan_children {
+            // One that is deleted already is not an error.
+            match queue::retain(&cluster, object, args.dry_run).await {
+                Err(error) if error.is_not_found() => continue,
+                other => other?,
+            }
+        }
+        let api = cluster.objects(object.metadata.namespace.as_deref());
+        manifests::delete(&cluster, &api, object, policy.clone(), args.dry_run).await?;
+    }
+    for object in queues {
+        let title = cluster.title(&object.name_any());
+        if args.dry_run.is_real() {
+            let waited = if args.orphan_children {
+                ui.progress(&format!("waiting until {title} is released"));
+                queue::until_released(&cluster, object, deadline, ui).await
+            } else {
+                ui.progress(&format!("waiting until {title} and its queue are deleted"));
+                queue::until_gone(&cluster, object, deadline, ui).await
+            };
+            waited.map_err(|error| error.next(AGAIN))?;
+        }
+        let namespace = object.namespace().unwrap_or_default();
+        ui.print(&format!(
+            "{title} deleted from {namespace} namespace{}",
+            args.dry_run.suffix()
+        ))?;
     }
     Ok(())
 }

@@ -44,18 +44,18 @@ enum Document {
 /// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     if args.client {
-        return tell(&args, None, ui);
+        return print(&args, None, ui);
     }
     // Without a cluster, the plugin's version is still printed, as kubectl does.
     let cluster = match kube.connect().await {
         Ok(cluster) => cluster,
         Err(error) => {
-            tell(&args, None, ui)?;
+            print(&args, None, ui)?;
             return Err(error);
         }
     };
-    let (operator, definitions) = join!(operator::look(&cluster), schema::skews(&cluster));
-    tell(&args, Some(&operator), ui)?;
+    let (operator, definitions) = join!(operator::find(&cluster), schema::skews(&cluster));
+    print(&args, Some(&operator), ui)?;
     // A user without the right to read CRDs still gets the rest.
     for (name, skew) in definitions.unwrap_or_default() {
         if let Some((warning, fields, next)) = skew.warning(&name) {
@@ -82,7 +82,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-fn tell(args: &Args, operator: Option<&Operator>, ui: &mut Ui) -> Result<()> {
+fn print(args: &Args, operator: Option<&Operator>, ui: &mut Ui) -> Result<()> {
     match args.output {
         None => ui.print(&text(operator)),
         Some(Document::Json) => ui.print(&formats::json(&value(operator))?),

@@ -7,7 +7,7 @@ use std::{env, fs, io};
 use crate::error::{Error, Result, system_error};
 use crate::terminal::ui::Ui;
 
-/// What kubectl looks for, and what is in it.
+/// The name and the content of the program that kubectl calls.
 #[cfg(not(windows))]
 const PROGRAM: (&str, &str) = ("kubectl_complete-appdeploy", include_str!("kubectl_complete-appdeploy"));
 #[cfg(windows)]
@@ -19,7 +19,7 @@ const PROGRAM: (&str, &str) = (
 /// Writes it to a folder, or next to the plugin.
 pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let folder = folder.or_else(|| beside(&path)).ok_or_else(|| {
+    let folder = folder.or_else(|| plugin_folder(&path)).ok_or_else(|| {
         Error::failed("the plugin is in no folder of PATH")
             .why("name a folder of PATH")
             .next("kubectl appdeploy completion --install-kubectl=DIR")
@@ -42,9 +42,9 @@ pub fn run(folder: Option<PathBuf>, ui: &mut Ui) -> Result<()> {
     Ok(())
 }
 
-/// Returns the folder of `PATH` in which kubectl finds the plugin. Krew puts a link there, so where the program really is
-/// does not help.
-fn beside(path: &OsStr) -> Option<PathBuf> {
+/// Returns the folder of `PATH` in which kubectl finds the plugin. Krew creates a link there, so the path of the executable is not
+/// enough.
+fn plugin_folder(path: &OsStr) -> Option<PathBuf> {
     let name = format!("kubectl-appdeploy{}", env::consts::EXE_SUFFIX);
     env::split_paths(path).find(|folder| folder.join(&name).is_file())
 }

@@ -1,4 +1,4 @@
-//! What stands on a command line that is not finished, and what is wanted next: read against the command line's own tree.
+//! Parses an unfinished command line with the definitions of clap, to find out what is completed at the cursor.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::Candidate;
 
 /// What is completed at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Completion {
     /// One of these words: verbs or flags.
     Words(Vec<Candidate>),
     /// A value.
@@ -17,7 +17,7 @@ pub enum Wanted {
         id: String,
         /// The value, as the help calls it.
         name: String,
-        /// All there are, where they are known.
+        /// All possible values, if they are known.
         possible: Vec<Candidate>,
     },
     /// Nothing that is known.
@@ -37,15 +37,15 @@ pub struct Line {
     pub before: String,
     /// The typed part of the word.
     pub partial: String,
-    /// What is wanted.
-    pub wanted: Wanted,
+    /// What is completed at the cursor.
+    pub completion: Completion,
 }
 
 impl Line {
-    /// Whether a value is there already, where one is not wanted twice.
+    /// Whether the line already contains a value that must not be repeated.
     pub fn has(&self, value: &str) -> bool {
-        match &self.wanted {
-            Wanted::Value { name, .. } => self
+        match &self.completion {
+            Completion::Value { name, .. } => self
                 .values
                 .get(name)
                 .is_some_and(|values| values.iter().any(|one| one == value || is_named(one, value))),
@@ -62,7 +62,7 @@ pub fn named(arg: &Arg) -> (String, String) {
     (id, name)
 }
 
-/// What was read so far.
+/// The state of the parser.
 struct Reader<'c> {
     command: &'c Command,
     line: Line,
@@ -88,7 +88,7 @@ pub fn read(command: &Command, words: &[String]) -> Line {
             values: BTreeMap::new(),
             before: String::new(),
             partial: partial.to_owned(),
-            wanted: Wanted::Nothing,
+            completion: Completion::Nothing,
         },
         used: Vec::new(),
         positionals: 0,
@@ -206,9 +206,9 @@ impl<'c> Reader<'c> {
             return;
         }
         if partial.starts_with('-') {
-            self.line.wanted = Wanted::Words(self.flags(partial));
+            self.line.completion = Completion::Words(self.flags(partial));
         } else if self.positionals == 0 && self.command.has_subcommands() {
-            self.line.wanted = Wanted::Words(self.verbs());
+            self.line.completion = Completion::Words(self.verbs());
         } else if let Some(arg) = self.positional() {
             self.want_value(arg, partial);
         }
@@ -230,7 +230,7 @@ impl<'c> Reader<'c> {
             let about = value.get_help().map(ToString::to_string).unwrap_or_default();
             Candidate::new(value.get_name(), about)
         });
-        self.line.wanted = Wanted::Value {
+        self.line.completion = Completion::Value {
             id,
             name,
             possible: possible.collect(),

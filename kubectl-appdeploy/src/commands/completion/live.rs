@@ -9,7 +9,7 @@ use crd::Kind;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use k8s_openapi::api::networking::v1::IngressClass;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Resource, ResourceExt as _};
 
@@ -17,16 +17,17 @@ use super::Candidate;
 use super::line::Line;
 use super::source::Source;
 use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::kind_info;
 use crate::cluster::pager::Pager;
+use crate::resource::custom_resource::CustomResource;
 use crate::resource::selection;
-use crate::resource::workload::Workload;
 
 /// The longest wait for values. Later ones are left out.
-const PATIENCE: Duration = Duration::from_millis(900);
+const TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Returns the values there are. A login that hangs does not hold it up.
+/// Fetches the possible values. A hanging login does not delay the shell.
 pub fn values(source: Source, line: &Line) -> Vec<Candidate> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let (send, receive) = channel();
     let line = line.clone();
     thread::spawn(move || {
@@ -43,36 +44,39 @@ pub fn values(source: Source, line: &Line) -> Vec<Candidate> {
     all
 }
 
-/// Reads the flags that choose the cluster, as far as they are readable.
+/// Parses the flags that choose the cluster, and ignores invalid ones.
 fn flags(line: &Line) -> Option<KubeArgs> {
     let command = KubeArgs::augment_args(Command::new("").no_binary_name(true));
     let matches = command.try_get_matches_from(&line.kube).ok()?;
     let mut flags = KubeArgs::from_arg_matches(&matches).ok()?;
     flags.unattended = true;
-    flags.request_timeout = Some(PATIENCE);
+    flags.request_timeout = Some(TIMEOUT);
     Some(flags)
 }
 
 async fn ask(source: Source, line: &Line, send: &Sender<Vec<Candidate>>) -> Option<()> {
     let flags = flags(line)?;
-    let kind = match line.path.first().map(String::as_str) {
-        Some("podset") => Kind::PodSet,
-        _ => Kind::AppDeploy,
+    let first = line.path.first().map(String::as_str);
+    let kind = match first {
+        Some("podset") => kind_info::of(Kind::PodSet),
+        Some("queue") => &kind_info::QUEUE,
+        _ => kind_info::of(Kind::AppDeploy),
     };
     if let Some(names) = configured(source, &flags) {
         return send.send(names).ok();
     }
     let cluster = flags.connect().await.ok()?.about(kind);
     let name = line.values.get("NAME").and_then(|names| names.first());
-    let name = name.and_then(|name| selection::name(kind, name).ok());
+    let name = name.and_then(|name| selection::name(cluster.kind_info(), name).ok());
     let found = match source {
-        Source::Workloads => {
+        Source::Objects | Source::Queues => {
+            let cluster = match source {
+                Source::Queues => cluster.about(&kind_info::QUEUE),
+                _ => cluster,
+            };
             let mut pages = Pager::of(&cluster, Some(&cluster.namespace), None);
             while let Some(page) = pages.next().await.ok()? {
-                let names = page.iter().map(|object| {
-                    let one = Workload::read(kind, object);
-                    Candidate::new(one.name(), format!("{} {}", one.ready(), one.reason()))
-                });
+                let names = page.iter().map(|object| candidate(&cluster, object));
                 send.send(names.collect()).ok()?;
             }
             return Some(());
@@ -89,6 +93,17 @@ async fn ask(source: Source, line: &Line, send: &Sender<Vec<Candidate>>) -> Opti
         }
     };
     send.send(found).ok()
+}
+
+/// Returns an object with its state.
+fn candidate(cluster: &Cluster, object: &DynamicObject) -> Candidate {
+    let one = CustomResource::read(cluster.kind_info(), object);
+    let reason = one.summary().reason();
+    let state = match &one {
+        CustomResource::Workload(workload) => format!("{} {reason}", workload.ready()),
+        CustomResource::Queue(_) => reason,
+    };
+    Candidate::new(one.name(), state)
 }
 
 /// Returns names from the kubeconfig.
@@ -116,7 +131,7 @@ where
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
 
-/// Returns the names alone: nothing else is sent, least of all what is in a Secret.
+/// Returns only the names, so that no content, such as that of a Secret, is transferred.
 async fn named<K>(cluster: &Cluster, api: Api<K>) -> Option<Vec<Candidate>>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -148,7 +163,7 @@ fn containers(pod: &Pod) -> Vec<Candidate> {
         .collect()
 }
 
-/// Returns the revisions of an app, which are those of its Deployment.
+/// Returns the revisions of an app, which are the revisions of its Deployment.
 async fn revisions(cluster: &Cluster, name: &str) -> Option<Vec<Candidate>> {
     let params = ListParams::default().labels(&cluster.kind.pod_selector(name));
     let sets = cluster.call(spaced::<ReplicaSet>(cluster).list(&params)).await.ok()?;

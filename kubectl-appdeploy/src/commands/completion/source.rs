@@ -6,7 +6,9 @@ use crate::installation::check::code::Code;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Names of the command's kind.
-    Workloads,
+    Objects,
+    /// Queues of the namespace.
+    Queues,
     /// Pods of the named one.
     Pods,
     /// Containers in the pods of the named one.
@@ -35,10 +37,13 @@ pub enum Source {
     Free,
 }
 
-/// Arguments whose values are not what their name in the help says, by the verb (empty for any) and the name in the code.
+/// Arguments whose values do not match their name in the help, by the verb (empty for any) and the ID of the argument.
 const ARGUMENTS: &[(&str, &str, Source)] = &[
     ("create", "name", Source::Free),
     ("adopt", "name", Source::Deployments),
+    ("create", "type_", Source::Words(&["Standard", "FIFO"])),
+    ("create", "adoption_policy", Source::Words(&["Never", "IfExists"])),
+    ("create", "deletion_policy", Source::Words(&["Delete", "Retain"])),
     ("", "to_revision", Source::Revisions),
     ("", "revision", Source::Revisions),
     ("", "namespace", Source::Namespaces),
@@ -57,16 +62,17 @@ const ARGUMENTS: &[(&str, &str, Source)] = &[
 
 /// Where values come from, by their name in the help. An argument that has a list of its own needs no line here.
 const VALUES: &[(&str, Source)] = &[
-    ("NAME", Source::Workloads),
-    ("NAME=IMAGE", Source::Workloads),
-    ("NAME=HOST", Source::Workloads),
-    ("NAME=PORT", Source::Workloads),
+    ("NAME", Source::Objects),
+    ("NAME=IMAGE", Source::Objects),
+    ("NAME=HOST", Source::Objects),
+    ("NAME=PORT", Source::Objects),
     ("POD", Source::Pods),
     ("CONTAINER", Source::Containers),
     ("REVISION", Source::Revisions),
     ("NAMESPACE", Source::Namespaces),
     ("DEPLOYMENT", Source::Deployments),
     ("SECRET", Source::Secrets),
+    ("QUEUE", Source::Queues),
     ("CLASS", Source::IngressClasses),
     ("CODES", Source::Words(&Code::NAMES)),
     ("FILE", Source::Files),
@@ -86,6 +92,7 @@ const FREE: &[&str] = &[
     "HOST",
     "IMAGE",
     "IP",
+    "KEY=VALUE",
     "KEYS",
     "KIND/NAME",
     "LABELS",
@@ -97,6 +104,7 @@ const FREE: &[&str] = &[
     "PORT",
     "PORTS",
     "REGEX",
+    "REGION",
     "SUFFIXES",
     "TEXT",
     "TOKEN",

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy exec`: a command in a pod of one that is ready.
+//! `kubectl appdeploy exec`: runs a command in a ready pod.
 
 mod input;
 
@@ -67,8 +67,8 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         return Err(target::no_pod(&cluster, &workload, &pods, args.pod.as_deref()));
     };
     let container = target::container(pod, args.container.as_deref())?;
-    if let Some(state) = target::rest(pod, &container) {
-        return Err(target::resting(&cluster, &workload, pod, &container, &state));
+    if let Some(state) = target::not_running(pod, &container) {
+        return Err(target::not_running_error(&cluster, &workload, pod, &container, &state));
     }
     // As kubectl: without -i nothing would read a raw terminal, and Ctrl-C would do nothing.
     let tty = args.tty && args.stdin && input::is_terminal();
@@ -94,13 +94,13 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         .call(of_pod.exec(&pod.name_any(), &args.command, &params))
         .await?;
     let raw = if tty { Some(input::Raw::enter()?) } else { None };
-    let status = attend(process, args.stdin, tty, ui).await;
+    let status = forward(process, args.stdin, tty, ui).await;
     drop(raw);
     conclude(status?.as_ref(), &cluster, &workload)
 }
 
-/// Passes on what is typed and what is written, until the command ends.
-async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut Ui) -> Result<Option<Status>> {
+/// Forwards input and output until the command ends.
+async fn forward(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut Ui) -> Result<Option<Status>> {
     let status = process.take_status();
     // Concurrently with the output: a command that waits for its reader does not read either.
     let mut typed = Box::pin(forward_stdin(stdin.then(input::typed), process.stdin()));
@@ -129,7 +129,7 @@ async fn attend(mut process: AttachedProcess, stdin: bool, tty: bool, ui: &mut U
     })
 }
 
-/// Passes on what is typed, and its end. Never returns: it is the command that ends.
+/// Forwards the input and its end. Never returns, because the command ends the session.
 async fn forward_stdin(typed: Option<Receiver<Vec<u8>>>, to: Option<impl AsyncWrite + Unpin>) {
     if let (Some(mut typed), Some(mut to)) = (typed, to) {
         while let Some(bytes) = typed.recv().await {
@@ -153,7 +153,7 @@ async fn read(from: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) ->
 fn tell_size(sender: Option<&mut Sender<TerminalSize>>) {
     if let Some(sender) = sender {
         let (height, width) = Ui::size();
-        // One that is not taken yet is followed by another.
+        // A resize that was not sent yet is replaced by the next one.
         let _ = sender.try_send(TerminalSize { width, height });
     }
 }
@@ -174,7 +174,7 @@ fn conclude(status: Option<&Status>, cluster: &Cluster, workload: &Workload) -> 
     }
 }
 
-/// Returns the exit code of a command; -1 for one that was not run.
+/// Returns the exit code of a command; -1 if it was not run.
 fn outcome(status: &Status) -> i32 {
     if status.status.as_deref() == Some("Success") {
         return 0;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_that_of_the_command() {
+    fn exit_code_is_that_of_the_command() {
         let read = |status: Value| outcome(&serde_json::from_value(status).unwrap());
         assert_eq!(read(json!({"metadata": {}, "status": "Success"})), 0);
         assert_eq!(

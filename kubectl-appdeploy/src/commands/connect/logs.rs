@@ -30,21 +30,21 @@ use line::Prefixes;
 use read::LogChunk;
 use scope::Scope;
 
-/// How many logs are followed at a time unless the person says otherwise, and at most: each is a connection and a buffer.
+/// The default and the maximum of the number of logs that are followed concurrently. Each of them needs a connection and a buffer.
 const MAX_REQUESTS: usize = 50;
 const MOST_REQUESTS: usize = 1000;
 
-/// The lines of each pod where there are several, as kubectl has it.
-const FEW: i64 = 10;
+/// The default number of lines for each of several pods, as in kubectl.
+const DEFAULT_TAIL: i64 = 10;
 
-/// What kubelets say of a container that has not been started, or not twice.
-const SILENT: [&str; 3] = [
+/// Messages of the kubelet about a container that has not started, or has no previous run.
+const NO_LOG: [&str; 3] = [
     "is waiting to start",
     "ContainerCreating",
     "previous terminated container",
 ];
 
-/// What a kubelet prints instead of a log that it no longer has.
+/// Messages that a kubelet returns instead of a log that was deleted.
 const KUBELET_ERRORS: [&[u8]; 2] = [
     b"unable to retrieve container logs for ",
     b"failed to try resolving symlinks in path ",
@@ -197,7 +197,7 @@ impl Printer {
     }
 }
 
-/// Prints the logs as they are now, one after the other.
+/// Prints the current logs one after the other.
 async fn print_all(args: &Args, cluster: &Cluster, scope: &Scope, printer: &mut Printer, ui: &mut Ui) -> Result<()> {
     let pods = scope.pods(cluster).await?;
     if pods.is_empty() {
@@ -264,7 +264,7 @@ async fn print(
     let log = match cluster.attempt(api.log_stream(&pod.name_any(), params)).await? {
         Ok(log) => log,
         Err(kube::Error::Api(status)) if status.code == 400 => {
-            let is_silent = SILENT.iter().any(|text| status.message.contains(text));
+            let is_silent = NO_LOG.iter().any(|text| status.message.contains(text));
             return Ok(Some(if is_silent {
                 silence(pod, params)
             } else {
@@ -365,7 +365,7 @@ impl Args {
 
     /// Returns what to ask for of each of so many logs.
     fn params(&self, logs: usize) -> LogParams {
-        let tail = self.tail.or((logs > 1).then_some(FEW));
+        let tail = self.tail.or((logs > 1).then_some(DEFAULT_TAIL));
         LogParams {
             previous: self.previous,
             since_seconds: self

@@ -76,7 +76,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 struct Route {
     host: String,
     port: u16,
-    /// The address of the ingress controller, where it is known.
+    /// The address of the ingress controller, if it is known.
     address: Option<String>,
     /// Whether it is reachable only from inside the cluster.
     is_inside: bool,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn url_is_parsed() {
         let route = Route::of("http://shop.default:8080/cart", &healthy()).unwrap();
         assert_eq!(
             (route.host.as_str(), route.port, route.is_inside),

@@ -155,7 +155,7 @@ async fn lead(api: Api<Pod>, pod: String, port: u16, mut here: TcpStream) -> Opt
     // Either side may end a connection as it likes.
     let _ = copy_bidirectional(&mut here, &mut there).await;
     drop(there);
-    // What went wrong was said before the connection ended, or not at all.
+    // The API server reports an error before it closes the connection, or not at all.
     forwarder.abort();
     let why = match error {
         Some(error) => error.await,

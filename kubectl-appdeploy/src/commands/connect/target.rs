@@ -24,7 +24,7 @@ pub async fn pods(cluster: &Cluster, workload: &Workload) -> Result<Vec<Pod>> {
     Ok(pods)
 }
 
-/// Returns the pod to talk to: the one that is named, else the youngest that is ready, else one that runs.
+/// Returns the pod to connect to: the named one; otherwise the youngest ready one; otherwise a running one.
 pub fn choose<'a>(pods: &'a [Pod], named: Option<&str>) -> Option<&'a Pod> {
     if let Some(name) = named {
         return pods.iter().find(|pod| pod.name_any() == name);
@@ -90,8 +90,8 @@ pub fn container(pod: &Pod, named: Option<&str>) -> Result<String> {
     }
 }
 
-/// Returns why a container does not run, in one word; nothing where it runs, or nothing is known of it.
-pub fn rest(pod: &Pod, container: &str) -> Option<String> {
+/// Returns why a container does not run, in one word; `None` if it runs or its state is unknown.
+pub fn not_running(pod: &Pod, container: &str) -> Option<String> {
     let status = pod.status.as_ref()?;
     let all = status
         .container_statuses
@@ -106,7 +106,7 @@ pub fn rest(pod: &Pod, container: &str) -> Option<String> {
 }
 
 /// Returns the error for a container that does not run.
-pub fn resting(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &str, state: &str) -> Error {
+pub fn not_running_error(cluster: &Cluster, workload: &Workload, pod: &Pod, container: &str, state: &str) -> Error {
     let error = Error::failed(format!(
         "container {container} of {} does not run: {state}",
         pod.name_any()
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_waits_or_has_ended_does_not_run() {
+    fn waiting_or_terminated_container_is_not_running() {
         let with = |state: Value| {
             let mut pod = pod("a", false, &json!({}));
             let status =
                 json!({"name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 3, "state": state});
             let status = serde_json::from_value(status).unwrap();
             pod.status.as_mut().unwrap().container_statuses = Some(vec![status]);
-            rest(&pod, "app")
+            not_running(&pod, "app")
         };
         assert_eq!(with(json!({"running": {}})), None);
         assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
             with(json!({"terminated": {"exitCode": 3, "reason": "Error"}})).as_deref(),
             Some("Error")
         );
-        assert_eq!(rest(&pod("a", true, &json!({})), "app"), None);
+        assert_eq!(not_running(&pod("a", true, &json!({})), "app"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `kubectl appdeploy adopt`: a Deployment, a Service and an Ingress that are there become an app.
+//! `kubectl appdeploy adopt`: turns an existing Deployment, Service and Ingress into an app.
 //!
 //! The plan is computed from the current state each time, so an interrupted command continues where it
 //! stopped, and in between old pods serve. The order, and why, is in docs/adr/0013.
@@ -113,7 +113,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
             step::create(&cluster, &plan, DryRun::Server).await?;
         }
         execute::check_rights(&cluster, &plan).await?;
-        execute::rehearse(&cluster, &found, &plan).await?;
+        execute::dry_run(&cluster, &found, &plan).await?;
     }
     if args.change.dry_run.is_real() {
         ask(&args, &cluster, &plan)?;
@@ -127,18 +127,18 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     args.change.print_result(ui, &title, "adopted", &plan.manifest)
 }
 
-/// Shows the app, what becomes of each object, and what is lost.
+/// Prints the app, the change of each object, and what is lost.
 fn show(args: &Args, plan: &Plan, ui: &mut Ui) -> Result<()> {
     let is_asked_for = !args.change.dry_run.is_real();
     let mut texts = Vec::new();
     if plan.app.is_none() {
         texts.push(yaml::write(&plan.manifest)?);
     }
-    let look = ui.render_options();
+    let render = ui.render_options();
     for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
-        texts.push(object_diff::unified(pair, &look)?);
+        texts.push(object_diff::unified(pair, &render)?);
     }
-    texts.push(plan.summary(args.force, &look));
+    texts.push(plan.summary(args.force, &render));
     for text in texts {
         if is_asked_for {
             ui.print(&text)?;

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, PostParams};
 use model::children::Prune;
 use model::merge::merged;
-use model::{CHILDREN, ChildId, Desired, Digest, defaults, desired, later, validate};
+use model::{CHILDREN, ChildId, Desired, Digest, defaults, deferred_defaults, desired, validate};
 
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
 use crate::cluster::kind_info;
@@ -154,7 +154,7 @@ impl Comparison {
         })
     }
 
-    /// Returns each child as it is and as it would be.
+    /// Returns each child before and after the change.
     fn pairs(&self, live: &Live, ui: &mut Ui) -> Result<Vec<Pair>> {
         let title = kind_info::title(Kind::AppDeploy, &self.name);
         let invalid = |invalid: model::Invalid| {
@@ -181,13 +181,13 @@ impl Comparison {
             }
             let before = before.as_ref().and_then(|before| {
                 let (object, there) = (before.get(&id)?, there.map(Digest::of).unwrap_or_default());
-                Some(later::previous(object, &there))
+                Some(deferred_defaults::previous(object, &there))
             });
             let becomes = match (there, wanted) {
                 (Some(there), Some(wanted)) => {
                     // Fields that older children get with their next pods are not a difference.
-                    let due = later::due(wanted, &Digest::of(there));
-                    Some(defaults::filled(id.kind, &merged(there, before.as_ref(), &due)))
+                    let deferred = deferred_defaults::defer(wanted, &Digest::of(there));
+                    Some(defaults::filled(id.kind, &merged(there, before.as_ref(), &deferred)))
                 }
                 (None, wanted) => wanted.cloned(),
                 // The operator keeps it.

@@ -114,7 +114,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
 }
 
 async fn find(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<(Vec<Ejection>, Vec<Error>)> {
-    // Each once, as they are resolved.
+    // Each object once, in the order of the arguments.
     let typed = args.which.names.iter().map(|text| selection::name(cluster.kind, text));
     let mut known = BTreeSet::new();
     let mut typed = typed.collect::<Result<Vec<_>>>()?;
@@ -203,7 +203,7 @@ impl Ejection {
         (app, &self.stays)
     }
 
-    /// Returns the plan: what is deleted and what stays.
+    /// Returns the plan: what is deleted and what is kept.
     fn plan(&self) -> String {
         let stays: Vec<String> = self
             .stays
@@ -241,8 +241,8 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadlin
     if let Some(app) = &one.app {
         let params = DeleteParams {
             dry_run: dry_run == DryRun::Server,
-            // The garbage collector takes the owner references away before the app goes. No operator writes for an app
-            // that is being deleted, nor to an object that is not its app's own.
+            // The garbage collector removes the owner references before the app is deleted. The operator does not write for an app
+            // that is being deleted, and does not change objects without its owner reference.
             propagation_policy: Some(PropagationPolicy::Orphan),
             preconditions: Some(Preconditions {
                 uid: app.uid(),
@@ -254,7 +254,7 @@ async fn eject(args: &Args, cluster: &Cluster, one: &Ejection, deadline: Deadlin
         cluster.call(api.delete(&one.name, &params)).await?;
         if dry_run.is_real() {
             ui.progress(&format!("waiting until AppDeploy {} is deleted", one.name));
-            let left = wait::gone(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline, ui).await?;
+            let left = wait::until_deleted(cluster, api, &one.name, app.metadata.uid.as_deref(), deadline, ui).await?;
             if left.is_some() {
                 return Err(held(cluster, one, deadline));
             }

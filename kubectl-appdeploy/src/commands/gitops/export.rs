@@ -118,7 +118,7 @@ async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<V
 }
 
 impl Args {
-    /// Returns what is printed of one.
+    /// Returns the exported objects of an app or a pod set.
     fn of(&self, kind: Kind, object: &DynamicObject, workload: &Workload) -> Result<Vec<Value>> {
         if self.manifest {
             return Ok(vec![strip_defaults::written(kind, object)?]);
@@ -207,9 +207,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is created, what is exported, what a file would make and what the operator sends are the same bytes.
+        /// Created objects, exported objects, a file and the operator's requests have the same bytes.
         #[test]
-        fn all_ways_lead_to_the_same_bytes(line in lines()) {
+        fn all_commands_render_the_same_bytes(line in lines()) {
             let object = created(&line);
             let sent: Vec<String> = sent(&object).iter().map(Value::to_string).collect();
             let found: DynamicObject = serde_json::from_value(object.clone()).unwrap();

@@ -1,18 +1,19 @@
-//! `kubectl appdeploy describe`: prints details of apps or pod sets, with events.
+//! `kubectl appdeploy describe`: prints details of apps, pod sets or queues, with events.
 
 mod page;
+mod queue;
 mod spec;
-mod writer;
 
-use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::kind_info::KindInfo;
 use crate::diagnosis::events;
 use crate::diagnosis::probe::{self, ProbeRequest};
 use crate::error::Result;
 use crate::resource::children;
+use crate::resource::custom_resource::CustomResource;
 use crate::resource::selection::{self, Selection};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
@@ -34,7 +35,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+pub async fn run(args: Args, kind: impl Into<&'static KindInfo>, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let kind = kind.into();
     args.which.require(kind, "describe {name}")?;
     let cluster = kube.connect().await?.about(kind);
     let found = args.which.resolve(&cluster, "describe {name}").await?;
@@ -61,17 +63,27 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
 }
 
 async fn describe(cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
-    let workload = Workload::read(cluster.kind, object);
+    let one = CustomResource::read(cluster.kind_info(), object);
+    match &one {
+        CustomResource::Workload(workload) => of_workload(cluster, workload, ui).await,
+        CustomResource::Queue(queue) => {
+            let now = Timestamp::now();
+            let events = events::of_object(cluster, cluster.kind_info().names.kind, &object.metadata).await?;
+            let question = ProbeRequest::about_all(std::slice::from_ref(&one), now);
+            let absence = probe::fetch(cluster, &question).await.absence;
+            Ok(queue::text(queue, &events, absence, now, &ui.render_options()))
+        }
+    }
+}
+
+async fn of_workload(cluster: &Cluster, workload: &Workload, ui: &Ui) -> Result<String> {
     let now = Timestamp::now();
-    let (children, events) = futures::join!(
-        children::fetch(cluster, &workload),
-        events::for_page(cluster, &workload)
-    );
+    let (children, events) = futures::join!(children::fetch(cluster, workload), events::for_page(cluster, workload));
     let children = children?;
     let events = events?;
-    let asked = probe::fetch(cluster, &ProbeRequest::about(&workload, &children, now)).await;
+    let asked = probe::fetch(cluster, &ProbeRequest::about(workload, &children, now)).await;
     let page = page::Subject {
-        workload: &workload,
+        workload,
         children: &children,
         events: &events,
         asked: &asked,

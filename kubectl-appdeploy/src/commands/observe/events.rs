@@ -112,10 +112,10 @@ async fn print(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) ->
             Ok(())
         }
         None => {
-            let look = ui.render_options();
+            let render = ui.render_options();
             let table = table(&events, Timestamp::now());
             let table = if args.no_headers { table.without_header() } else { table };
-            ui.page(&table.wrapped(look.color, look.width))
+            ui.page(&table.wrapped(render.color, render.width))
         }
     }
 }
@@ -147,8 +147,8 @@ async fn watch(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) ->
         let table = table(&news, Timestamp::now()).below(&mut widths);
         let table = if is_headed { table.without_header() } else { table };
         is_headed = true;
-        let look = ui.render_options();
-        ui.page(&table.wrapped(look.color, look.width))?;
+        let render = ui.render_options();
+        ui.page(&table.wrapped(render.color, render.width))?;
     }
     Ok(())
 }

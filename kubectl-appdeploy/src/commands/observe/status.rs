@@ -1,4 +1,4 @@
-//! `kubectl appdeploy status`: apps or pod sets in a table, or one with its children.
+//! `kubectl appdeploy status`: apps, pod sets or queues in a table, or one app or pod set with its children.
 
 pub mod list;
 mod page;
@@ -7,19 +7,19 @@ mod watch;
 
 use std::time::Duration;
 
-use crate::cluster::kind_info;
-use crate::diagnosis::probe::{self, ProbeRequest};
 use clap::ValueEnum;
-use crd::Kind;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use model::NextCommand;
 
 use crate::cluster::connection::{Cluster, KubeArgs};
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::cluster::pager::Pager;
+use crate::diagnosis::probe::{self, ProbeRequest};
 use crate::error::{Error, Result};
 use crate::output::{duration, formats, yaml};
 use crate::resource::children;
+use crate::resource::custom_resource::CustomResource;
 use crate::resource::selection::{self, Listing, Selection};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
@@ -77,7 +77,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+pub async fn run(mut args: Args, kind: impl Into<&'static KindInfo>, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
+    let kind = kind.into();
     let cluster = kube.connect().await?.about(kind);
     let named = Selection::of_names(kind, &args.which.names)?;
     args.which.names.clone_from(&named.names);
@@ -93,6 +94,9 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
         let object = cluster.call(api.get(name)).await?;
         if args.output.is_some_and(|format| format != Format::Wide) {
             return raw(&args, kind, vec![object], ui);
+        }
+        if kind.workload.is_none() {
+            return several(&args, &cluster, vec![Ok(object)], ui).await;
         }
         let text = Box::pin(page(&args, &cluster, &object, ui)).await?;
         return ui.page(&text);
@@ -114,10 +118,10 @@ pub async fn run(mut args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Re
 /// Prints the table page by page, then the notes.
 async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pager<'_>, ui: &mut Ui) -> Result<()> {
     let now = Timestamp::now();
-    let mut all: Vec<Workload> = Vec::new();
+    let mut all: Vec<CustomResource> = Vec::new();
     let mut widths = Vec::new();
     while let Some(page) = pages.next().await? {
-        let rows: Vec<Workload> = page.iter().map(|object| Workload::read(cluster.kind, object)).collect();
+        let rows = read(cluster, &page);
         if !rows.is_empty() {
             let view = args.view().continued(!all.is_empty());
             ui.page(&list::rows(&rows, view, now, &ui.render_options(), &mut widths))?;
@@ -140,12 +144,9 @@ async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject
         }
     }
     if args.output.is_some_and(|format| format != Format::Wide) {
-        raw(args, cluster.kind, objects, ui)?;
+        raw(args, cluster.kind_info(), objects, ui)?;
     } else {
-        let all: Vec<Workload> = objects
-            .iter()
-            .map(|object| Workload::read(cluster.kind, object))
-            .collect();
+        let all = read(cluster, &objects);
         ui.page(&list::rows(
             &all,
             args.view(),
@@ -158,8 +159,16 @@ async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject
     selection::conclude(failures, ui)
 }
 
+fn read(cluster: &Cluster, objects: &[DynamicObject]) -> Vec<CustomResource> {
+    let kind = cluster.kind_info();
+    objects
+        .iter()
+        .map(|object| CustomResource::read(kind, object))
+        .collect()
+}
+
 /// Prints below a table why some are not ready.
-async fn explain(args: &Args, cluster: &Cluster, all: &[Workload], ui: &mut Ui) -> Result<()> {
+async fn explain(args: &Args, cluster: &Cluster, all: &[CustomResource], ui: &mut Ui) -> Result<()> {
     if args.no_headers {
         return Ok(());
     }
@@ -201,7 +210,13 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     let words = cluster.kind_info();
     ui.eprintln(&format!("No {}{selected} found{place}.", words.many));
     if args.which.selector.is_none() && !args.no_headers {
-        let create = NextCommand::from(words.command).and("create").and(cluster.flag());
+        // Only the commands of apps and pod sets prompt for what is missing.
+        let create = if words.workload.is_some() {
+            "create"
+        } else {
+            "create --help"
+        };
+        let create = NextCommand::from(words.command).and(create).and(cluster.flag());
         ui.next(if args.which.all_namespaces {
             create
         } else {
@@ -210,7 +225,7 @@ fn nothing(args: &Args, cluster: &Cluster, ui: &mut Ui) {
     }
 }
 
-/// Returns the page of one.
+/// Returns the page of an app or a pod set.
 async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -> Result<String> {
     let workload = Workload::read(cluster.kind, object);
     let now = Timestamp::now();
@@ -226,7 +241,7 @@ async fn page(args: &Args, cluster: &Cluster, object: &DynamicObject, ui: &Ui) -
     Ok(page::text(&page, &ui.render_options()))
 }
 
-fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
+fn raw(args: &Args, kind: &'static KindInfo, items: Vec<DynamicObject>, ui: &mut Ui) -> Result<()> {
     let one = args.single().is_some();
     let mut values: Vec<_> = items.into_iter().map(|object| presentable(kind, object)).collect();
     let value = match (one, values.pop()) {
@@ -251,6 +266,6 @@ fn raw(args: &Args, kind: Kind, items: Vec<DynamicObject>, ui: &mut Ui) -> Resul
     }
 }
 
-fn presentable(kind: Kind, object: DynamicObject) -> serde_json::Value {
+fn presentable(kind: &'static KindInfo, object: DynamicObject) -> serde_json::Value {
     formats::presentable(&kind_info::complete(kind, object))
 }

@@ -99,12 +99,12 @@ pub async fn run(args: Args, kind: crd::Kind, kube: &KubeArgs, ui: &mut Ui) -> R
         of_all(&all, &uses, args.which.all_namespaces)
     };
     let table = if args.no_headers { table.without_header() } else { table };
-    let look = ui.render_options();
-    ui.page(&table.fit("NAME", look.width).text(look.color))?;
+    let render = ui.render_options();
+    ui.page(&table.fit("NAME", render.width).text(render.color))?;
     selection::conclude(failures, ui)
 }
 
-/// What a pod uses, by namespace and name.
+/// The usage of pods, by namespace and name.
 type Measured = BTreeMap<(String, String), Amounts>;
 
 /// Lists what metrics-server has measured.
@@ -141,7 +141,7 @@ fn unmeasured(is_absent: bool) -> Error {
     }
 }
 
-/// Amounts of cpu and memory, in thousandths; `None` where one is not said.
+/// Amounts of cpu and memory, in thousandths; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amounts {
     cpu: Option<i128>,
@@ -177,7 +177,7 @@ fn used(object: &DynamicObject) -> ((String, String), Amounts) {
     ((object.namespace().unwrap_or_default(), object.name_any()), all)
 }
 
-/// What a pod uses, asked for and may use.
+/// The usage, the requests and the limits of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PodUsage {
     /// The workload that it belongs to, by its place among all.
@@ -271,7 +271,7 @@ fn of_all(all: &[Workload], uses: &[PodUsage], namespaces: bool) -> Table {
     table
 }
 
-/// Returns the rows of one: one for each pod.
+/// Returns the rows of an app or a pod set, one for each pod.
 fn of_one(uses: &[PodUsage]) -> Table {
     let mut header = vec!["NAME"];
     header.extend(COLUMNS);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_does_not_measure_says_what_is_missing() {
+    fn missing_metrics_server_is_reported() {
         insta::assert_snapshot!(unmeasured(true).text(&RenderOptions::default()), @r"
         error: usage of pods is not available
           why:  metrics-server is not installed: the API metrics.k8s.io is missing

@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(number("shop:5"), 4);
     }
 
-    /// A restart makes a revision with the same spec.
+    /// A restart creates a revision with the same spec.
     #[test]
     fn restart_is_not_a_target_of_undo() {
         let restarted = Revision {

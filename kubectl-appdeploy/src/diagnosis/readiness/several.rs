@@ -14,7 +14,7 @@ use crate::cluster::known::ObjectCache;
 use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{Change, Changes, Connection, Watched, follow_all, follow_one};
 use crate::error::{Error, Result};
-use crate::resource::workload::Workload;
+use crate::resource::custom_resource::CustomResource;
 use crate::terminal::ui::Ui;
 
 /// One that is waited for.
@@ -43,12 +43,12 @@ struct Progress<'a> {
 
 struct One<'a> {
     target: &'a Target,
-    last: Option<Workload>,
+    last: Option<CustomResource>,
     outcome: Option<Result<()>>,
 }
 
-/// Waits until all are ready, and says on the way what each is busy with. Returns what did not become so, in their order: one
-/// that will not become ready does not hide the others, and neither does a watch that fails.
+/// Waits until all objects are ready, and prints the progress of each. Returns those that did not become ready, in their order. An
+/// object that will not become ready, or whose watch fails, does not end the wait for others.
 pub async fn all(
     cluster: &Cluster,
     targets: &[Target],
@@ -72,13 +72,13 @@ pub async fn all(
         });
         if let Err(error) = waited.await {
             ui.clear_progress();
-            return seen.broken_off(error);
+            return seen.interrupted(error);
         }
     }
     ui.clear_progress();
     let ready = seen.all.iter().filter(|one| matches!(one.outcome, Some(Ok(()))));
-    for workload in ready.filter_map(|one| one.last.as_ref()) {
-        warn(cluster, workload, ui).boxed_local().await;
+    for one in ready.filter_map(|one| one.last.as_ref()) {
+        warn(cluster, one, ui).boxed_local().await;
     }
     seen.conclude(cluster, deadline).await
 }
@@ -140,6 +140,18 @@ enum Message {
     Ready(String),
 }
 
+/// Returns the message for an object that is ready: with the number of its pods, or the URL of a queue.
+fn ready_text(one: &CustomResource) -> String {
+    let title = one.summary().title();
+    match one {
+        CustomResource::Workload(workload) => format!("{title} is ready ({})", workload.ready()),
+        CustomResource::Queue(_) => match one.address() {
+            Some(url) => format!("{title} is ready: {url}"),
+            None => format!("{title} is ready"),
+        },
+    }
+}
+
 impl<'a> Progress<'a> {
     fn new(targets: &'a [Target]) -> Self {
         Self {
@@ -158,7 +170,7 @@ impl<'a> Progress<'a> {
         self.all.iter().all(|one| one.outcome.is_some())
     }
 
-    /// Records the state of one, and returns the message to print.
+    /// Records the state of an object, and returns the message to print.
     fn take(&mut self, cluster: &Cluster, name: &str, object: Option<&DynamicObject>) -> Option<Message> {
         let count = self.all.len();
         let done = self.all.iter().filter(|one| one.outcome.is_some()).count();
@@ -170,29 +182,25 @@ impl<'a> Progress<'a> {
             *outcome = Some(Err(deleted(cluster, name)));
             return None;
         };
-        let workload = Workload::read(cluster.kind, object);
-        let said = match of(&workload) {
+        let one = CustomResource::read(cluster.kind_info(), object);
+        let said = match of(one.summary()) {
             Readiness::Ready => {
                 *outcome = Some(Ok(()));
-                Some(Message::Ready(format!(
-                    "{} is ready ({})",
-                    workload.title(),
-                    workload.ready()
-                )))
+                Some(Message::Ready(ready_text(&one)))
             }
             Readiness::Stalled => {
-                *outcome = Some(Err(stalled(&workload, cluster.flag())));
+                *outcome = Some(Err(stalled(one.summary(), cluster.flag())));
                 None
             }
             Readiness::Waiting(busy) if count == 1 => Some(Message::Busy(format!("{name}: {busy}"))),
             Readiness::Waiting(busy) => Some(Message::Busy(format!("{done} of {count} done, {name}: {busy}"))),
         };
-        *last = Some(workload);
+        *last = Some(one);
         said
     }
 
-    /// Returns what is known of all when nothing more will come, and why not.
-    fn broken_off(self, error: Error) -> Vec<Error> {
+    /// Returns the results when no more events will come.
+    fn interrupted(self, error: Error) -> Vec<Error> {
         let outcomes = self.all.into_iter().filter_map(|one| one.outcome);
         outcomes.filter_map(Result::err).chain([error]).collect()
     }
@@ -202,7 +210,11 @@ impl<'a> Progress<'a> {
         for One { target, last, outcome } in self.all {
             let outcome = match outcome {
                 Some(outcome) => outcome,
-                None => late(cluster, &target.name, last, deadline).boxed_local().await,
+                None => {
+                    result_after_deadline(cluster, &target.name, last, deadline)
+                        .boxed_local()
+                        .await
+                }
             };
             failures.extend(outcome.err());
         }
@@ -210,23 +222,28 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Returns the outcome of one after the deadline. It is read once if no watch has reported it.
-async fn late(cluster: &Cluster, name: &str, last: Option<Workload>, deadline: Deadline) -> Result<()> {
+/// Returns the result of an object after the deadline. It is read once if no watch has reported it.
+async fn result_after_deadline(
+    cluster: &Cluster,
+    name: &str,
+    last: Option<CustomResource>,
+    deadline: Deadline,
+) -> Result<()> {
     let last = if let Some(last) = last {
         last
     } else {
         let api = cluster.objects(Some(&cluster.namespace));
         match cluster.call(api.get_opt(name)).await? {
-            Some(object) => Workload::read(cluster.kind, &object),
+            Some(object) => CustomResource::read(cluster.kind_info(), &object),
             None => return Err(deleted(cluster, name)),
         }
     };
-    match of(&last) {
+    match of(last.summary()) {
         Readiness::Ready => Ok(()),
-        Readiness::Stalled => Err(stalled(&last, cluster.flag())),
+        Readiness::Stalled => Err(stalled(last.summary(), cluster.flag())),
         Readiness::Waiting(_) => {
             let state = ("is not ready", "become so");
-            Err(timed_out(cluster, name, Some(&last), state, deadline, None).await)
+            Err(timed_out(cluster, name, Some(last.summary()), state, deadline, None).await)
         }
     }
 }
@@ -252,7 +269,7 @@ mod tests {
         let mut seen = Progress::new(&targets);
         seen.all[0].outcome = Some(Ok(()));
         seen.all[1].outcome = Some(Err(Error::failed("bad")));
-        let failures = seen.broken_off(Error::failed("forbidden"));
+        let failures = seen.interrupted(Error::failed("forbidden"));
         assert_eq!(failures, [Error::failed("bad"), Error::failed("forbidden")]);
     }
 }

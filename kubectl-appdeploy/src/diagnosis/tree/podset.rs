@@ -1,4 +1,4 @@
-//! The nodes of a pod set: its pods, and below one that is being replaced the pod that takes its place.
+//! The tree of a pod set: its pods, each with the pod that replaces it.
 
 use crd::PodSet;
 use jiff::Timestamp;

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_not_served_says_why() {
+    fn reason_for_an_unserved_crd_is_printed() {
         insta::assert_snapshot!(changed(|part| found(part)["status"]["conditions"] = json!([])), @r"
         error AD0301: appdeploys.appdeploy.dev is not served yet; next: kubectl get crd appdeploys.appdeploy.dev -o yaml
         ok AD0302: the CRDs match this plugin

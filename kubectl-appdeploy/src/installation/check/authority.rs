@@ -5,8 +5,8 @@ use k8s_openapi::ByteString;
 use kube::api::DynamicObject;
 use x509_parser::pem::Pem;
 
-/// Returns when the last of the authorities ends that each webhook of a configuration names; the first of these times. `None`
-/// where it names none that can be read.
+/// Returns the time when the first webhook of a configuration has no valid CA certificate any more. `None` if no CA bundle can be
+/// parsed.
 pub fn end(configuration: &DynamicObject) -> Option<Timestamp> {
     let webhooks = configuration.data["webhooks"].as_array()?;
     let ends = webhooks.iter().map(|webhook| {

@@ -60,7 +60,7 @@ fn lacks(code: Code, rejected: &[(String, Error)], well: &str, ill: &str) -> Fin
     finding.next("let an administrator of the cluster install it")
 }
 
-/// Whether the names are free: neither taken by third-party objects nor by objects that are being deleted.
+/// Whether the names are free, or taken by third-party objects or objects that are being deleted.
 fn free(facts: &Facts) -> Finding {
     if let Some(error) = facts.parts.iter().find_map(|part| part.found.as_ref().err()) {
         return Finding::unseen(Code::Free, "the existing objects", error);
@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_empty_cluster_is_ready() {
+    fn empty_cluster_passes_the_checks() {
         let facts = sample::empty();
         insta::assert_snapshot!(short(&findings(&facts, facts.before.as_ref().unwrap())), @r"
         ok AD0201: you may write all objects of an installation
@@ -197,7 +197,7 @@ mod tests {
         for part in facts.parts.iter_mut().filter(|part| part.kind != Kind::crd()) {
             part.found = Ok(None);
         }
-        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: objects of an earlier installation exist, which install takes over (customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev, customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev)");
+        insta::assert_snapshot!(short(&[free(&facts)]), @"info AD0203: objects of an earlier installation exist, which install takes over (customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev, customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev, customresourcedefinition.apiextensions.k8s.io/appqueues.appdeploy.dev)");
         let mut namespace = facts.parts[0].wanted.clone();
         namespace.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         namespace.data["spec"] = json!({"finalizers": ["kubernetes"]});

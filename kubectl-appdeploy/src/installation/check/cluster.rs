@@ -43,7 +43,7 @@ fn nodes(facts: &Facts) -> Finding {
         Ok(nodes) => nodes,
         Err(error) => return Finding::unseen(Code::Nodes, "nodes", error),
     };
-    let unready: Vec<String> = nodes.iter().filter_map(trouble).collect();
+    let unready: Vec<String> = nodes.iter().filter_map(problem).collect();
     let all = nodes.len();
     match (all, all - unready.len()) {
         (0, _) => Finding::error(Code::Nodes, "the cluster has no nodes: no pod can run").next("kubectl get nodes"),
@@ -59,7 +59,7 @@ fn nodes(facts: &Facts) -> Finding {
 }
 
 /// Returns why a node is not schedulable.
-fn trouble(node: &Node) -> Option<String> {
+fn problem(node: &Node) -> Option<String> {
     let name = node.name_any();
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let is_ready = conditions

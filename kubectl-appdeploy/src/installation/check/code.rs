@@ -16,7 +16,7 @@ pub enum Group {
     Operator,
     /// The webhooks.
     Webhooks,
-    /// What people have made of it.
+    /// The objects of users.
     Apps,
 }
 
@@ -29,7 +29,7 @@ impl Group {
             Self::Api => "API",
             Self::Operator => "Operator",
             Self::Webhooks => "Webhooks",
-            Self::Apps => "Apps and pod sets",
+            Self::Apps => "Apps, pod sets and queues",
         }
     }
 }
@@ -67,7 +67,7 @@ pub enum Code {
     Release,
     /// The operator has its rights.
     Rights,
-    /// Whatever else belongs to an installation is there.
+    /// All other objects of an installation exist.
     Complete,
     /// Webhook configurations have an endpoint and a CA bundle.
     Configured,
@@ -75,9 +75,9 @@ pub enum Code {
     Certificates,
     /// The operator answers API servers.
     Answers,
-    /// All apps and pod sets are managed.
+    /// All apps, pod sets and queues are managed.
     Watched,
-    /// No app is stalled.
+    /// No app, pod set or queue is stalled.
     Stalled,
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_code_names_one_check_and_has_the_number_of_its_group() {
+    fn codes_are_unique_and_have_the_number_of_their_group() {
         let codes: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());
         for pair in Code::ALL.windows(2) {

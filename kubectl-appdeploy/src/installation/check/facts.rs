@@ -10,13 +10,14 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 
 use crate::cluster::connection::{Cluster, MANAGER};
+use crate::cluster::kind_info;
 use crate::cluster::pager::Pager;
 use crate::error::{Error, Result};
 use crate::installation::check::CheckMode;
 use crate::installation::manifests::{self, Kind, Options, policy};
 use crate::installation::operator::{self, Operator};
 use crate::installation::webhook_ready;
-use crate::resource::workload::Workload;
+use crate::resource::custom_resource::CustomResource;
 
 /// The maximum number of nodes that are checked.
 const NODES: u32 = 500;
@@ -38,7 +39,7 @@ impl Part {
         self.found.as_ref().ok()?.as_ref()
     }
 
-    /// Returns its name as kubectl prints it, and where it is.
+    /// Returns its name as in kubectl, with its namespace.
     pub fn title(&self) -> String {
         let place = manifests::place("in", &self.wanted);
         format!("{}{place}", self.kind.title(&self.wanted.name_any()))
@@ -59,8 +60,8 @@ pub struct Installed {
     pub lease: Result<Option<Lease>>,
     /// The operator's pods.
     pub pods: Result<Vec<Pod>>,
-    /// All apps and pod sets.
-    pub workloads: Result<Vec<Workload>>,
+    /// All apps, pod sets and queues.
+    pub resources: Result<Vec<CustomResource>>,
     /// Why the API server got no answer from the operator's webhooks, if it got none.
     pub answer: Option<Result<Option<String>>>,
 }
@@ -78,7 +79,7 @@ pub struct Facts {
     pub classes: Result<Vec<IngressClass>>,
     /// The operator.
     pub operator: Operator,
-    /// What an installation consists of: one like that which is there, else the usual one.
+    /// The objects of an installation with the settings of the existing one, or with the default settings.
     pub parts: Vec<Part>,
     /// Asked before an installation only.
     pub before: Option<Before>,
@@ -109,7 +110,7 @@ impl Facts {
 /// Reads all facts. Fails if the API server does not answer, or does not authenticate the user.
 pub async fn gather(cluster: &Cluster, aim: CheckMode<'_>) -> Result<Facts> {
     let version = cluster.call(cluster.client.apiserver_version()).await?.git_version;
-    // An anonymous user may read the version, and nothing else.
+    // An anonymous user may only read the version.
     let nodes = list::<Node>(
         cluster,
         Api::all(cluster.client.clone()),
@@ -124,7 +125,7 @@ pub async fn gather(cluster: &Cluster, aim: CheckMode<'_>) -> Result<Facts> {
     let all = ListParams::default();
     let (classes, operator) = join!(
         list(cluster, Api::all(cluster.client.clone()), &all),
-        operator::look(cluster),
+        operator::find(cluster),
     );
     let options = match aim {
         CheckMode::Install(scope) if scope.is_given() => scope.options(),
@@ -212,22 +213,22 @@ async fn installed(cluster: &Cluster, operator: &Operator, options: &Options) ->
             None
         }
     };
-    let workloads = try_join_all(crd::Kind::ALL.map(|kind| async move {
+    let resources = try_join_all(kind_info::ALL.map(|kind| async move {
         let cluster = cluster.clone().about(kind);
         let objects = Pager::of(&cluster, None, None).of_known_kinds().all().await?;
-        let read = objects.iter().map(|object| Workload::read(kind, object));
+        let read = objects.iter().map(|object| CustomResource::read(kind, object));
         Ok::<_, Error>(read.collect::<Vec<_>>())
     }));
-    let (lease, pods, workloads, answer) = join!(
+    let (lease, pods, resources, answer) = join!(
         cluster.call(leases.get_opt(operator::NAME)),
         list(cluster, Api::namespaced(cluster.client.clone(), home), &ours),
-        workloads,
+        resources,
         answer,
     );
     Installed {
         lease,
         pods,
-        workloads: workloads.map(|kinds| kinds.into_iter().flatten().collect()),
+        resources: resources.map(|kinds| kinds.into_iter().flatten().collect()),
         answer,
     }
 }

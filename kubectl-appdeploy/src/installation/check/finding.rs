@@ -63,7 +63,7 @@ impl Finding {
         Self::new(code, Severity::Ok, message)
     }
 
-    /// Returns what is good to know.
+    /// Returns additional information.
     pub fn info(code: Code, message: impl Into<String>) -> Self {
         Self::new(code, Severity::Info, message)
     }

@@ -38,23 +38,23 @@ fn of(count: usize, word: &str) -> String {
 }
 
 /// Returns the page: a heading for each group, a line for each check, and its details below.
-pub fn text(findings: &[Finding], look: &RenderOptions) -> String {
+pub fn text(findings: &[Finding], render: &RenderOptions) -> String {
     let mut text = String::new();
     let mut group = None;
     for finding in findings {
         if group != Some(finding.code.group()) {
             let gap = if group.is_some() { "\n" } else { "" };
             group = Some(finding.code.group());
-            let _ = writeln!(text, "{gap}{}", look.label(finding.code.group().title()));
+            let _ = writeln!(text, "{gap}{}", render.label(finding.code.group().title()));
         }
-        let _ = writeln!(text, "{}", entry(finding, look));
+        let _ = writeln!(text, "{}", entry(finding, render));
     }
     let sum = counts(findings);
     let _ = write!(text, "\n{}: {}", of(findings.len(), "check"), sum.text());
     text
 }
 
-fn entry(finding: &Finding, look: &RenderOptions) -> String {
+fn entry(finding: &Finding, render: &RenderOptions) -> String {
     let style = match finding.severity {
         Severity::Ok => Style::Good,
         Severity::Info => Style::Label,
@@ -69,15 +69,15 @@ fn entry(finding: &Finding, look: &RenderOptions) -> String {
     } else {
         format!("{} {}", finding.code, finding.message)
     };
-    let mut text = look.styled(style, "", &word, &sentence);
+    let mut text = render.styled(style, "", &word, &sentence);
     for why in &finding.why {
-        let _ = write!(text, "\n{}", look.sentence("  ", "why: ", why));
+        let _ = write!(text, "\n{}", render.sentence("  ", "why: ", why));
     }
     for next in &finding.next {
-        let _ = write!(text, "\n{}", look.next("  ", next));
+        let _ = write!(text, "\n{}", render.next("  ", next));
     }
     if finding.is_trouble() {
-        let _ = write!(text, "\n  {} {}", look.label("see: "), finding.code.page());
+        let _ = write!(text, "\n  {} {}", render.label("see: "), finding.code.page());
     }
     text
 }
@@ -128,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_a_line_for_each_check_and_says_what_to_do() {
-        let look = RenderOptions {
+    fn page_has_a_line_for_each_check_with_the_next_command() {
+        let render = RenderOptions {
             width: Some(80),
             flags: crate::terminal::ui::Flags {
                 all: "--context=dev".into(),
@@ -137,7 +137,7 @@ mod tests {
             },
             ..RenderOptions::default()
         };
-        let page = text(&sample(), &look);
+        let page = text(&sample(), &render);
         insta::assert_snapshot!(page, @r"
         Cluster
         ok      the API server answers

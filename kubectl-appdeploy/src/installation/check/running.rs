@@ -22,7 +22,7 @@ use crate::output::age::span;
 use crate::output::formats::some;
 
 /// Multiples of its duration after which an expired Lease is not explained by clock skew any more.
-const PATIENCE: i64 = 4;
+const EXPIRED_AFTER: i64 = 4;
 
 /// Returns the findings.
 pub fn findings(facts: &Facts, installed: &Installed) -> Vec<Finding> {
@@ -116,7 +116,7 @@ fn leader(deployment: &Deployment, installed: &Installed, now: Timestamp) -> Fin
     };
     // An operator is called as its pod is, and differently at each start.
     let pod = holder.rsplit_once('_').map_or(holder, |(pod, _)| pod);
-    if age > PATIENCE * duration {
+    if age > EXPIRED_AFTER * duration {
         return without_leader(&format!("the Lease of {pod} expired {} ago", span(age - duration)));
     }
     if let Ok(pods) = &installed.pods
@@ -225,7 +225,7 @@ fn is_bound(found: &DynamicObject, wanted: &DynamicObject) -> bool {
             .all(|wanted| has.iter().any(|has| is_same(has, wanted)))
 }
 
-/// Whether the rest of an installation is there. What has a check of its own is left to that.
+/// Whether the remaining objects of an installation exist. Objects with their own check are excluded.
 fn complete(facts: &Facts) -> Finding {
     let mut elsewhere = vec![Kind::crd(), Kind::deployment()];
     elsewhere.extend(Kind::webhooks());
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_works_is_five_lines() {
+    fn working_operator_has_five_lines() {
         insta::assert_snapshot!(judged(|_| {}), @r"
         ok AD0401: 2 of 2 replicas of the operator are available
         ok AD0402: appdeploy-operator-1 leads
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_does_not_run_says_why() {
+    fn reason_for_a_stopped_operator_is_printed() {
         let status = |facts: &mut Facts, replicas: i32, available: i32| {
             let deployment = deployment(facts);
             deployment.spec.as_mut().unwrap().replicas = Some(replicas);

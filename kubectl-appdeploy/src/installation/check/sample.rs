@@ -70,7 +70,7 @@ pub fn well() -> Facts {
     facts.installed = Some(Installed {
         lease: Ok(Some(serde_json::from_value(lease).unwrap())),
         pods: Ok(pods.into()),
-        workloads: Ok(Vec::new()),
+        resources: Ok(Vec::new()),
         answer: Some(Ok(None)),
     });
     assert!(

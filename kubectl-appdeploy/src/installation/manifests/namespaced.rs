@@ -5,8 +5,7 @@ use serde_json::Value;
 /// What lives in no namespace, and so can't be granted in one. The operator does without it.
 const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
 
-/// Returns a manifest as it is for an operator of these namespaces: what grants it a right in the whole cluster becomes
-/// the same in each of them.
+/// Returns a manifest for an operator of some namespaces: cluster-wide rights become the same rights in each of them.
 pub fn in_each(manifest: Value, namespaces: &[String]) -> Vec<Value> {
     let is_operators = manifest["metadata"]["name"] == crate::installation::operator::NAME;
     let kind = match manifest["kind"].as_str() {
@@ -29,7 +28,7 @@ pub fn in_each(manifest: Value, namespaces: &[String]) -> Vec<Value> {
     namespaces.iter().map(of).collect()
 }
 
-/// Whether a rule grants something in a namespace; what it does not is taken out of it.
+/// Whether a rule grants rights in a namespace. Removes its cluster-scoped parts.
 fn is_of_a_namespace(rule: &mut Value) -> bool {
     let Some(resources) = rule["resources"].as_array_mut() else {
         return false;
@@ -44,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_right_in_the_cluster_becomes_one_in_each_namespace() {
+    fn cluster_role_becomes_a_role_in_each_namespace() {
         let role = json!({"kind": "ClusterRole", "metadata": {"name": "appdeploy-operator", "labels": {"a": "b"}}, "rules": [
             {"apiGroups": ["networking.k8s.io"], "resources": ["ingresses"], "verbs": ["list"]},
             {"apiGroups": ["networking.k8s.io"], "resources": ["ingressclasses"], "verbs": ["list"]}]});

@@ -15,20 +15,20 @@ const GROUP_VERSION: &str = "admissionregistration.k8s.io/v1";
 /// The name of the policy that protects the definitions, and of its binding.
 const OF_DEFINITIONS: &str = "appdeploy-definitions";
 
-/// Whether an object is a policy or the binding of one.
+/// Whether an object is an admission policy or a binding of one.
 pub fn is_one(object: &DynamicObject) -> bool {
     Kind::policies().contains(&Kind::of(object))
 }
 
-/// Whether an object of these kinds protects the definitions. It stays for as long as they do.
+/// Whether an object of these kinds protects the CRDs. It is kept as long as they exist.
 pub fn protects_definitions(kind: &Kind, object: &DynamicObject) -> bool {
     Kind::policies().contains(kind) && object.name_any() == OF_DEFINITIONS
 }
 
-/// Whether a cluster has policies.
+/// Whether the cluster supports admission policies.
 ///
 /// # Errors
-/// When the API server does not say.
+/// When the API server can't be asked.
 pub async fn are_served(cluster: &Cluster) -> Result<bool> {
     let [_, policy] = Kind::policies();
     let served = cluster

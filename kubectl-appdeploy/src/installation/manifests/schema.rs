@@ -26,7 +26,7 @@ impl Field {
     }
 }
 
-/// How the definition of a kind in a cluster compares with that of this plugin.
+/// The comparison of the CRD in a cluster with the CRD of this plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skew {
     /// They are the same.
@@ -40,7 +40,7 @@ pub enum Skew {
 }
 
 impl Skew {
-    /// Returns what to say of a definition of this name that has other fields, and what to do about it.
+    /// Returns the message about a CRD of this name with other fields, and the next command.
     pub fn warning(&self, name: &str) -> Option<(String, &[String], &'static str)> {
         match self {
             Self::None | Self::Other => None,
@@ -58,7 +58,7 @@ impl Skew {
     }
 }
 
-/// Compares the definitions of a cluster with those of this plugin, by their names. One that is not there is left out.
+/// Compares the CRDs of a cluster with the CRDs of this plugin, by name. CRDs that do not exist are omitted.
 pub async fn skews(cluster: &Cluster) -> Result<Vec<(String, Skew)>> {
     let kind = Kind::crd();
     let mut wanted = manifests::objects(&Options::default())?;
@@ -71,7 +71,7 @@ pub async fn skews(cluster: &Cluster) -> Result<Vec<(String, Skew)>> {
     Ok(try_join_all(looks).await?.into_iter().flatten().collect())
 }
 
-/// Compares the definition that is in a cluster with the one that is wanted.
+/// Compares the CRD in a cluster with the desired one.
 pub fn skew(found: &Value, wanted: &Value) -> Skew {
     let names = |fields: Vec<Field>| fields.iter().map(Field::name).collect::<Vec<_>>();
     let newer = names(lost(found, wanted));

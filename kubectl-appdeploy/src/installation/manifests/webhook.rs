@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_of_some_namespaces_is_asked_in_them() {
+    fn webhooks_are_called_only_for_the_watched_namespaces() {
         let options = Options {
             namespaces: vec!["shop".into(), "blog".into()],
             ..Options::default()

@@ -1,4 +1,4 @@
-//! The children of one, kept up to date by a watch for each kind.
+//! The children of an app or a pod set, kept up to date by a watch for each kind.
 
 use std::fmt::Debug;
 
@@ -75,7 +75,7 @@ impl<K: Resource + Clone> Listing<K> {
         }
     }
 
-    /// Returns what is known; `None` as long as the first list is not read.
+    /// Returns the current children; `None` until the first list is complete.
     fn section(&self) -> Option<Section<K>> {
         match self {
             Self::Known(known) => known.is_complete().then(|| Ok(known.all().cloned().collect())),
@@ -137,7 +137,7 @@ impl Live {
     }
 }
 
-/// Watches all that can belong to one. The Secret is the one that it names now.
+/// Watches all possible children. The Secret is the one that the spec names now.
 pub fn watch(cluster: &Cluster, workload: &Workload) -> SelectAll<BoxStream<'static, Update>> {
     let by = |labels: String| Config::default().labels(&labels);
     let (run, owned) = (by(run(workload)), by(live_children::labels(workload.name())));
@@ -199,7 +199,7 @@ where
                 Err(error) => Some(Err(error)),
             })
         })
-        // What is not allowed is not asked for again.
+        // A forbidden kind is not requested again.
         .scan(false, |is_over, event| {
             let next = (!*is_over).then_some(event);
             *is_over = matches!(next, Some(Err(_)));

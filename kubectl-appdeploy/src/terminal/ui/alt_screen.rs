@@ -47,7 +47,7 @@ impl<'a> AltScreen<'a> {
 impl Drop for AltScreen<'_> {
     fn drop(&mut self) {
         if let Some(page) = self.last.take() {
-            // The terminal may be gone, and then there is nothing to put back.
+            // If the terminal was closed, there is nothing to restore.
             let _ = self.ui.write_ansi(LEAVE);
             let _ = self.ui.print(&page);
         }
@@ -65,7 +65,7 @@ fn cut(text: &str, height: usize, width: usize) -> String {
     let (mut used, mut shown) = (0, 0);
     for line in text.lines() {
         used += rows(line);
-        // One row is for what is left out.
+        // One row is for the number of omitted lines.
         if used >= height {
             break;
         }

@@ -195,7 +195,7 @@ fn unnamed(fields: &Fields, value: &Value) -> Fields {
     parts.collect()
 }
 
-/// Whether a key is that of an item of a list: by the fields that tell it from the others, or by itself.
+/// Whether a key in managedFields is for an item of a list, by its key fields or by its value.
 fn is_item(key: &str, item: &Value) -> bool {
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     match key.split_once(':') {
@@ -253,7 +253,7 @@ mod tests {
         let record = [entry(MANAGER, "Update", set), scaled.clone(), foreign.clone(), applied];
         let after = [orders, scaled, foreign, entry(MANAGER, APPLY, moved)];
         assert_eq!(taken_over(&record), Some(after.to_vec()));
-        // What is left is nothing to move.
+        // The remaining fields need no move.
         assert_eq!(taken_over(&after), None);
         // Where nothing was applied yet, there is a record of it from now on.
         let record = [entry(MANAGER, "Update", json!({"f:spec": {"f:image": {}}}))];

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_app_is_valid() {
+    fn minimal_app_is_valid() {
         assert_eq!(check("shop", &args("nginx", Some(80))), "valid");
     }
 }

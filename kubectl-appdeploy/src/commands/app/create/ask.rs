@@ -31,7 +31,7 @@ pub fn name<S: Spec>(known: Option<&str>, namespace: &str) -> Result<String> {
     })
 }
 
-/// Asks for the image. An empty answer is none, where one is not needed.
+/// Prompts for the image. If it is optional, an empty answer means no image.
 pub fn image<S: Spec>(name: &str, prompt: &str) -> Result<Option<String>> {
     let image: String = answer(|| {
         Input::new()
@@ -124,7 +124,7 @@ fn acceptable<S: Spec>(name: &str, mut spec: S) -> std::result::Result<(), Strin
     };
     spec.object(metadata).map(drop).map_err(|error| {
         let reasons = error.reasons();
-        // The question says which field it is.
+        // The prompt names the field.
         let rule = reasons.split_once(": ").map_or(reasons.as_str(), |(_, rule)| rule);
         broken_up(rule)
     })
@@ -132,15 +132,15 @@ fn acceptable<S: Spec>(name: &str, mut spec: S) -> std::result::Result<(), Strin
 
 /// Breaks a sentence where the terminal ends: dialoguer takes away as many lines as it wrote.
 fn broken_up(sentence: &str) -> String {
-    let look = RenderOptions {
+    let render = RenderOptions {
         width: Some(usize::from(Term::stderr().size().1)),
         ..RenderOptions::default()
     };
-    let text = look.sentence("", "error:", sentence);
+    let text = render.sentence("", "error:", sentence);
     text.trim_start_matches("error:").trim_start().to_owned()
 }
 
-/// What an interrupted prompt leaves unchanged.
+/// What an interrupted prompt did not change.
 const KEPT: &str = "nothing was created";
 
 fn answer<T>(ask: impl FnOnce() -> dialoguer::Result<T>) -> Result<T> {
@@ -148,7 +148,7 @@ fn answer<T>(ask: impl FnOnce() -> dialoguer::Result<T>) -> Result<T> {
 }
 
 fn stopped(source: io::Error) -> Error {
-    // A question hides the cursor and Ctrl-C leaves it hidden.
+    // A prompt hides the cursor, and Ctrl-C would leave it hidden.
     let term = Term::stderr();
     let _ = term.show_cursor().and_then(|()| term.write_line(""));
     match source.kind() {

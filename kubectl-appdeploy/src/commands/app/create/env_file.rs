@@ -41,8 +41,8 @@ pub fn read(path: &Path) -> Result<Variables> {
     })
 }
 
-/// Parses a file. Each line is `NAME=VALUE`, and quotes are part of the value; only `NAME` takes the value from the
-/// environment; an empty line and one that begins with `#` are skipped. Returns all that is wrong, with the lines.
+/// Parses a file. Each line is `NAME=VALUE`, and quotes are part of the value. `NAME` alone takes the value from the environment.
+/// Empty lines and lines that begin with `#` are skipped. Returns all errors with their lines.
 fn parse(bytes: &[u8], environment: impl Fn(&str) -> Option<String>) -> std::result::Result<Variables, Problems> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let (mut variables, mut problems) = (Vec::new(), Vec::new());

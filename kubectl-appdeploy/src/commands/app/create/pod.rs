@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crd::{
-    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, Resources,
-    SecurityProfile,
+    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, QueueReference,
+    Resources, SecurityProfile,
 };
 
 use super::env_file;
 use crate::error::{Error, Result};
 use crate::output::quantity;
 
-/// What a pod can be made of.
+/// The flags for the fields of pods.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 pub struct PodArgs {
     /// Image to run
@@ -41,6 +41,9 @@ pub struct PodArgs {
     /// Secret with the credentials of the registry; can be repeated
     #[arg(long, value_name = "SECRET")]
     pub pull_secret: Vec<String>,
+    /// AppQueue whose URL the pods get as QUEUE_<NAME>_URL; can be repeated
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Vec<String>,
     /// Pod Security profile: baseline or restricted
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub security_profile: Option<SecurityProfile>,
@@ -100,6 +103,7 @@ impl PodArgs {
             health_path,
             image_pull_policy,
             pull_secret,
+            queue,
             security_profile,
             command,
             args,
@@ -113,6 +117,7 @@ impl PodArgs {
             (health_path.is_some(), "--health-path"),
             (image_pull_policy.is_some(), "--image-pull-policy"),
             (!pull_secret.is_empty(), "--pull-secret"),
+            (!queue.is_empty(), "--queue"),
             (security_profile.is_some(), "--security-profile"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
@@ -155,6 +160,11 @@ impl PodArgs {
                 .iter()
                 .map(|name| LocalObjectReference { name: name.clone() })
                 .collect(),
+            queues: self
+                .queue
+                .iter()
+                .map(|name| QueueReference { name: name.clone() })
+                .collect(),
             security_profile: self.security_profile,
         })
     }
@@ -164,7 +174,7 @@ impl PodArgs {
         let mut set = |name: &str, value: &str| {
             let value = Some(value.to_owned());
             match variables.iter_mut().find(|variable| variable.name == name) {
-                // As with Docker: a later file wins, and what is typed wins over files.
+                // As in Docker, later files override earlier ones, and flags override files.
                 Some(known) => known.value = value,
                 None => variables.push(EnvVar {
                     name: name.to_owned(),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::resource::strip_defaults::plain;
 use crate::resource::validation;
 
-/// What a pod set can be made of.
+/// The flags for the fields of a pod set.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "Pod set")]
 pub struct PodSetArgs {
@@ -37,7 +37,7 @@ fn share(text: &str) -> std::result::Result<IntOrString, String> {
 }
 
 impl PodSetArgs {
-    /// Whether the flags say anything about what runs in the pods.
+    /// Whether the flags set any field of the template.
     fn has_template(&self) -> Result<bool> {
         let given = self.pod.given();
         if self.pod.image.is_some() || given.is_empty() {
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_pods_make_a_template() {
-        insta::assert_snapshot!(created("workers --image=busybox --max-unavailable=25% --min-ready-seconds=10 --env=A=on --command -- sleep 1h"), @r#"
+    fn flags_of_pods_create_a_template() {
+        insta::assert_snapshot!(created("workers --image=busybox --max-unavailable=25% --min-ready-seconds=10 --env=A=on --queue=orders --command -- sleep 1h"), @r#"
         apiVersion: appdeploy.dev/v1alpha1
         kind: PodSet
         metadata:
@@ -156,6 +156,8 @@ mod tests {
             - name: A
               value: "on"
             image: busybox
+            queues:
+            - name: orders
         "#);
     }
 

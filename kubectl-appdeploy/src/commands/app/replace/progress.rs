@@ -16,7 +16,7 @@ use crate::resource::pod;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
 
-/// What is known while waiting.
+/// The state of the objects that are being watched.
 struct Progress {
     set: Workload,
     pods: ObjectCache<Pod>,
@@ -66,7 +66,15 @@ pub async fn wait(
     }
     let what = format!("has not replaced {}", named.join(", "));
     let why = seen.busy().or_else(|| seen.set.explanation().map(|(why, _)| why));
-    Err(readiness::timed_out(cluster, &name, Some(&seen.set), (&what, "do so"), deadline, why).await)
+    Err(readiness::timed_out(
+        cluster,
+        &name,
+        Some(seen.set.summary()),
+        (&what, "do so"),
+        deadline,
+        why,
+    )
+    .await)
 }
 
 impl Progress {
@@ -96,7 +104,7 @@ impl Progress {
                 ui.eprintln(&format!("{name} is ready ({})", self.set.ready()));
                 Ok(true)
             }
-            Readiness::Stalled => Err(readiness::stalled(&self.set, cluster.flag())),
+            Readiness::Stalled => Err(readiness::stalled(self.set.summary(), cluster.flag())),
             Readiness::Waiting(busy) => {
                 ui.progress(&format!("{name}: {busy}"));
                 Ok(false)
@@ -105,7 +113,7 @@ impl Progress {
     }
 
     fn verdict(&self) -> Readiness {
-        match readiness::of(&self.set) {
+        match readiness::of(self.set.summary()) {
             Readiness::Stalled => Readiness::Stalled,
             other if !self.set.is_observed() => other,
             other => self.busy().map_or(other, Readiness::Waiting),
@@ -118,7 +126,7 @@ impl Progress {
         self.named.iter().filter_map(|(_, uid)| pod(uid)).collect()
     }
 
-    /// Returns when a pod is deleted whose successor is ready.
+    /// Returns when the pod with a ready successor will be deleted.
     fn when(&self) -> String {
         match &self.set {
             Workload::PodSet(set) if set.spec.min_ready_seconds > 0 => {
@@ -137,7 +145,7 @@ impl Progress {
                 .find(|next| pod::replaces(next) == pod.metadata.uid.as_deref())
         };
         let is_ending = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
-        // They go one after the other: the one about which there is something to say is on its way.
+        // The pods are replaced one after the other: the one with a message is in progress.
         let active = left.iter().find(|pod| is_ending(pod) || successor(pod).is_some());
         let pod = *active.or(left.first())?;
         let name = pod.name_any();
@@ -145,7 +153,7 @@ impl Progress {
             _ if is_ending(pod) => ending(pod),
             None => format!("no pod was started in place of {name} yet"),
             Some(next) if pod::is_ready(next) => format!("{} is ready, {name} goes {}", next.name_any(), self.when()),
-            Some(next) => match pod::trouble(next) {
+            Some(next) => match pod::pod_problem(next) {
                 Some(trouble) => format!("{} is not starting: {}", next.name_any(), trouble.message),
                 None => format!(
                     "{} is starting in place of {name} ({})",
@@ -226,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_pods_the_active_one_is_printed() {
+    fn active_pod_of_several_is_printed() {
         let pods = [
             pod("web-0", None, true),
             pod("web-1", None, true),

@@ -133,7 +133,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         changes.extend(keys.iter().map(|key| Change::Set(from.variable(&args.prefix, key))));
     }
     if which.names.len() > 1 {
-        // A misspelled variable reads like a name, so that a missing object leaves all others as they are.
+        // A misspelled variable looks like the name of an object, so a missing object fails the command before any change.
         let found = which.resolve(&cluster, EXAMPLE).await?;
         if let Some(Err(error)) = found.into_iter().find(Result::is_err) {
             return Err(error.why("nothing was changed"));
@@ -200,8 +200,8 @@ impl Source {
         if self.is_secret { "secret" } else { "configmap" }
     }
 
-    /// Returns the keys to import: all, or those that were named by themselves or by their variable. What was read is the
-    /// error if it could not be read; named keys are then taken as they are if only the right to read is missing.
+    /// Returns the keys to import: all keys, or those that are named by key or by variable. If the object could not be read,
+    /// returns the error, unless keys are named and only the right to read is missing.
     fn choose(
         &self,
         wanted: &[String],
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_becomes_a_variable() {
+    fn key_becomes_a_variable() {
         assert_eq!(
             source("secret/db").unwrap().variable("DB_", "tls.key"),
             json!({"name": "DB_TLS_KEY", "valueFrom": {"secretKeyRef": {"name": "db", "key": "tls.key"}}})

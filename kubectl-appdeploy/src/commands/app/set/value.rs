@@ -102,7 +102,7 @@ impl Others {
         self.selector.is_some() || self.all
     }
 
-    /// Returns the selection of these names, or of what the flags say.
+    /// Returns the selection by these names, or by the flags.
     pub fn select(&self, names: Vec<String>) -> Result<Selection> {
         let flag = match (&self.selector, self.all) {
             (Some(_), _) => "-l",
@@ -123,7 +123,7 @@ impl Others {
     }
 }
 
-/// What is set.
+/// The objects and values to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Image,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_has_its_value_so_that_none_can_be_misread() {
+    fn each_name_requires_a_value() {
         use What::{Host, Image, Port};
         let said = [
             split(Image, Kind::AppDeploy, &["shop=nginx:1.27", "blog=nginx"], false),

@@ -40,11 +40,11 @@ pub async fn served(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut 
     );
     established.await?.ok_or_else(|| not_served(name, deadline))?;
     // Established is true a moment before the objects can be listed, and an API server of several may be behind.
-    let is_defined = |kind: &&crd::Kind| name == format!("{}.{}", kind.plural(), crd::GROUP);
-    let Some(kind) = crd::Kind::ALL.iter().find(is_defined) else {
+    let is_defined = |kind: &&kind_info::KindInfo| name == format!("{}.{}", kind.names.plural, crd::GROUP);
+    let Some(kind) = kind_info::ALL.into_iter().find(is_defined) else {
         return Ok(());
     };
-    let list = kind_info::api(&cluster.client, *kind, None);
+    let list = kind_info::api(&cluster.client, kind, None);
     let answers = wait::poll(PAUSE, deadline, async || {
         match cluster.attempt(list.list(&ListParams::default().limit(1))).await? {
             Ok(_) => Ok(Some(())),

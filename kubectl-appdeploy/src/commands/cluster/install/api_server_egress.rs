@@ -1,4 +1,4 @@
-//! The way from the operator to the API server, which the network policy of an installation leaves open.
+//! The egress rule of the network policy for the operator's connections to the API server and to queue services.
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::installation::manifests::Kind;
 use crate::terminal::ui::Ui;
 
-/// Adds the ports of this cluster's API server for a dry run, which needs no cluster. Warns if they are unknown: a policy
-/// that is committed to git without them shuts the operator off.
-pub async fn foresee(kube: &KubeArgs, objects: &mut [DynamicObject], ui: &mut Ui) {
+/// Adds the ports of this cluster's API server to the manifests of a dry run, which also works without a cluster. Prints a warning
+/// if the ports are unknown: without them, the network policy can block the operator.
+pub async fn allow_in_dry_run(kube: &KubeArgs, objects: &mut [DynamicObject], ui: &mut Ui) {
     let unknown = match kube.connect().await {
         Ok(cluster) => match ports(&cluster).await {
             Ok(ports) if !ports.is_empty() => return allow_all(objects, &ports),
@@ -27,7 +27,7 @@ pub async fn foresee(kube: &KubeArgs, objects: &mut [DynamicObject], ui: &mut Ui
     ));
 }
 
-/// Adds the ports at which this cluster's API server listens to the policy that allows the usual ones: microk8s, for
+/// Adds the ports on which this cluster's API server listens to the policy that allows the usual ones: microk8s, for
 /// one, has another. Without the right to read them, the usual ones are used. Any other error fails the
 /// installation, which would otherwise cut the operator off from the API server.
 pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) -> Result<()> {
@@ -39,7 +39,7 @@ pub async fn open(cluster: &Cluster, objects: &mut [DynamicObject]) -> Result<()
     Ok(())
 }
 
-/// Lists the ports at which the API server listens.
+/// Lists the ports on which the API server listens.
 async fn ports(cluster: &Cluster) -> Result<Vec<i32>> {
     let api: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "default");
     let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
@@ -48,20 +48,22 @@ async fn ports(cluster: &Cluster) -> Result<Vec<i32>> {
     Ok(ports.filter_map(|port| port.port).collect())
 }
 
-fn allow_all(objects: &mut [DynamicObject], ports: &[i32]) {
+/// Adds ports to the network policy of the operator.
+pub fn allow_all<P: Copy + Into<i32>>(objects: &mut [DynamicObject], ports: &[P]) {
+    let ports: Vec<i32> = ports.iter().map(|port| (*port).into()).collect();
     for object in objects {
         if Kind::of(object) == Kind::network_policy() {
-            allow(&mut object.data, ports);
+            allow(&mut object.data, &ports);
         }
     }
 }
 
-/// Adds ports to the last rule for what goes out.
+/// Adds ports to the last egress rule.
 fn allow(policy: &mut Value, ports: &[i32]) {
-    let rule = policy["spec"]["egress"]
-        .as_array_mut()
-        .and_then(|rules| rules.last_mut());
-    let Some(allowed) = rule.and_then(|rule| rule["ports"].as_array_mut()) else {
+    // By pointer: an index would add the field to a policy that denies everything.
+    let rules = policy.pointer_mut("/spec/egress").and_then(Value::as_array_mut);
+    let rule = rules.and_then(|rules| rules.last_mut());
+    let Some(allowed) = rule.and_then(|rule| rule.pointer_mut("/ports")?.as_array_mut()) else {
         return;
     };
     for port in ports {
@@ -90,6 +92,6 @@ mod tests {
         assert_eq!(policy.data["spec"]["egress"][1]["ports"], usual);
         let mut closed = json!({"spec": {"podSelector": {}}});
         allow(&mut closed, &[16443]);
-        assert_eq!(closed["spec"]["egress"], Value::Null);
+        assert_eq!(closed, json!({"spec": {"podSelector": {}}}));
     }
 }

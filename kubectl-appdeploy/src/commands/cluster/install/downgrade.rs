@@ -14,8 +14,7 @@ use crate::installation::manifests::schema::{self, Field};
 use crate::installation::version::PLUGIN;
 use crate::output::formats::some;
 
-/// Refuses to replace a CRD by one that would drop fields of stored objects. A field that no object
-/// uses is not a loss.
+/// Fails if a CRD would be replaced by one that drops fields of stored objects. A field that no object uses is not lost.
 pub async fn refuse_loss(cluster: &Cluster, wanted: &[DynamicObject], before: &[Option<DynamicObject>]) -> Result<()> {
     for (wanted, before) in wanted.iter().zip(before) {
         let Some(before) = before.as_ref().filter(|_| Kind::of(wanted) == Kind::crd()) else {
@@ -73,7 +72,7 @@ fn has(object: &Value, path: &[String], schema: &Value) -> bool {
     }
 }
 
-/// Whether a value is there and another than the API server puts there for everybody.
+/// Whether a value is set and differs from the default of the API server.
 fn is_set(value: &Value, schema: &Value) -> bool {
     if value.is_null() || schema.get("default") == Some(value) {
         return false;
@@ -89,7 +88,7 @@ fn is_set(value: &Value, schema: &Value) -> bool {
 /// Returns which objects use which of these fields.
 async fn uses(cluster: &Cluster, definition: &DynamicObject, fields: &[Field]) -> Result<Vec<String>> {
     let names = &definition.data["spec"]["names"];
-    let Some(kind) = crd::Kind::ALL.into_iter().find(|kind| names["kind"] == kind.as_str()) else {
+    let Some(kind) = kind_info::ALL.into_iter().find(|kind| names["kind"] == kind.names.kind) else {
         return Ok(Vec::new());
     };
     let cluster = cluster.clone().about(kind);

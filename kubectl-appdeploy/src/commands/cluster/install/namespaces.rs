@@ -7,7 +7,7 @@ use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::installation::manifests::Kind;
 
-/// Refuses namespaces that are not there, or not for long, while nothing is written yet.
+/// Fails if a namespace does not exist or is being deleted, before anything is written.
 pub async fn exist(cluster: &Cluster, namespaces: &[String]) -> Result<()> {
     let api = Kind::namespace().api(&cluster.client, None);
     let mut missing = Vec::new();

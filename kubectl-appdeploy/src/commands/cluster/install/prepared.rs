@@ -35,7 +35,7 @@ pub async fn refuse(cluster: &Cluster, wanted: &[DynamicObject], before: &[Optio
         .map(|binding| format!("rolebinding/{}", binding.name_any()))
         .collect();
     match pods {
-        // What is being deleted may be left by an installation before.
+        // An object that is being deleted may be from an earlier installation.
         Ok(pods) => foreign.extend(
             pods.items
                 .iter()
@@ -64,7 +64,7 @@ pub async fn refuse(cluster: &Cluster, wanted: &[DynamicObject], before: &[Optio
     )))
 }
 
-/// Whether a role binding is neither one that this installation would write nor one that `OpenShift` makes.
+/// Whether a role binding is neither part of this installation nor created by `OpenShift`.
 fn is_foreign(binding: &RoleBinding, wanted: &[DynamicObject]) -> bool {
     let subjects = binding.subjects.clone().unwrap_or_default();
     let is_of_openshift = OF_OPENSHIFT.contains(&&*binding.name_any()) && subjects.iter().all(is_of_the_namespace);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_or_a_name_does_not_make_a_binding_ours() {
+    fn binding_is_not_recognized_by_label_or_name() {
         let wanted = objects(&Options::default()).unwrap();
         let account = json!({"kind": "ServiceAccount", "name": "appdeploy-operator", "namespace": "appdeploy-system"});
         let person = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"});

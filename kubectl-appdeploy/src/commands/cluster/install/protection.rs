@@ -1,4 +1,4 @@
-//! The admission policies of an installation: where they can't be had, and what they ask of an upgrade.
+//! The admission policies of an installation: whether they can be installed, and how an upgrade satisfies them.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::installation::manifests::{Kind, policy};
 use crate::installation::rights::{self, Right};
 use crate::terminal::ui::Ui;
 
-/// Takes the policies out of what is installed where the cluster has none, and, in an installation for some namespaces,
-/// where the person may not create them. Prints which.
+/// Removes the policies from the manifests if the cluster does not support them, or, in an installation for some namespaces, if the
+/// user may not create them. Prints which ones.
 pub async fn drop_impossible(
     cluster: &Cluster,
     namespaces: &[String],
@@ -67,8 +67,7 @@ fn revision(object: &DynamicObject) -> Option<u32> {
     object.annotations().get(crd::annotation::SCHEMA_REVISION)?.parse().ok()
 }
 
-/// Takes back what a definition allows: what [`allow_older`] has said for one change, and what an interrupted
-/// `uninstall --delete-crds` has left.
+/// Removes the permissions that [`allow_older`] or an interrupted `uninstall --delete-crds` has set on the CRDs.
 pub async fn renew(cluster: &Cluster, kind: &Kind, object: &DynamicObject) -> Result<()> {
     let allowances = [crd::annotation::ALLOW_DELETION, crd::annotation::ALLOW_OLDER_SCHEMA];
     let has = |name: &str| object.annotations().contains_key(name);

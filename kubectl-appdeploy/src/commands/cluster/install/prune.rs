@@ -1,5 +1,5 @@
-//! What a former installation had and this one has not: rights in the whole cluster before and in some namespaces now, the
-//! other way round, or in other ones; webhooks; and what an older version was made of.
+//! Deletes objects of an earlier installation that the current one does not contain: rights in other namespaces or in the whole
+//! cluster, webhooks, and objects of older versions.
 
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -12,7 +12,7 @@ use crate::installation::version;
 use crate::installation::version::PLUGIN;
 use crate::terminal::ui::Ui;
 
-/// Looks for objects that an installation has made and that are not among those of this one, by their labels.
+/// Lists objects with the labels of an installation that are not part of the current one.
 pub async fn objects(cluster: &Cluster, wanted: &[DynamicObject]) -> Result<Vec<(Kind, DynamicObject)>> {
     let mut found = Vec::new();
     let others = [Kind::deployment()].into_iter().chain(Kind::around());

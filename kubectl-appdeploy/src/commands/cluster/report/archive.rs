@@ -11,7 +11,7 @@ use jiff::Timestamp;
 pub struct Entry {
     /// Its path, with slashes.
     pub name: String,
-    /// What is in it.
+    /// The content of the file.
     pub content: String,
 }
 

@@ -1,5 +1,4 @@
-//! Collects the data of a report with a constant number of requests, each with a limit. What is forbidden is left out and
-//! listed.
+//! Collects the data of a report with a constant number of requests, each with a limit. Forbidden parts are omitted and listed.
 
 use std::collections::BTreeSet;
 
@@ -67,11 +66,11 @@ pub struct Collected {
     pub logs: Vec<Log>,
 }
 
-/// Collects everything; of apps and pod sets what is in a namespace, or in all.
+/// Collects all data. Apps, pod sets and queues are those of one namespace, or of all namespaces.
 pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
     let kubernetes = cluster.call(cluster.client.apiserver_version()).await;
-    let findings = check::look(cluster, check::CheckMode::Run).await;
-    let operator = operator::look(cluster).await;
+    let findings = check::run_checks(cluster, check::CheckMode::Run).await;
+    let operator = operator::find(cluster).await;
     let home = crd::OPERATOR_NAMESPACE;
     let ours = format!("{}={}", manifests::NAME_LABEL, operator::NAME);
     let of_apps = format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE);
@@ -81,7 +80,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
         |file, resource, selector: &str| ListRequest::new(file, Owner::Operator, resource, Some(home), selector);
     let of_cluster = |file, resource, selector: &str| ListRequest::new(file, Owner::Operator, resource, None, selector);
     let apps = |file, resource, selector: &str| ListRequest::new(file, Owner::Person, resource, namespace, selector);
-    let [app, set] = crd::Kind::ALL.map(kind_info::resource);
+    let [app, set, queue] = kind_info::ALL.map(kind_info::resource);
     let events = ApiResource::erase::<Event>(&());
     let pods = ApiResource::erase::<Pod>(&());
     let fixed = [
@@ -95,6 +94,7 @@ pub async fn collect(cluster: &Cluster, namespace: Option<&str>) -> Collected {
         operators("operator/events.yaml", events.clone(), ""),
         apps("apps/appdeploys.yaml", app, ""),
         apps("apps/podsets.yaml", set, ""),
+        apps("apps/appqueues.yaml", queue, ""),
         apps(
             "apps/replicasets.yaml",
             ApiResource::erase::<ReplicaSet>(&()),
@@ -159,7 +159,7 @@ impl ListRequest {
         }
         let listed = match cluster.attempt(api.list(&params)).await {
             Ok(Ok(list)) => Ok(list),
-            // A kind that is not there has no objects.
+            // A kind that is not installed has no objects.
             Ok(Err(kube::Error::Api(status))) if is_missing_api(&status) => Ok(kube::core::ObjectList {
                 types: kube::core::TypeMeta::default(),
                 metadata: kube::core::ListMeta::default(),
@@ -178,7 +178,7 @@ impl ListRequest {
         Section {
             file: self.file,
             owner: self.owner,
-            // A list leaves out kind and version of its items.
+            // The items of a list do not have kind and version.
             objects: listed.map(|list| {
                 let items = list.items.into_iter().map(|mut object| {
                     object.types.get_or_insert_with(|| types.clone());
@@ -191,7 +191,7 @@ impl ListRequest {
     }
 }
 
-/// Leaves out of the Events of apps those of other objects.
+/// Removes Events of objects other than apps and their children.
 fn only_of_apps(sections: &mut [Section]) {
     let all = sections.iter().filter(|section| section.owner == Owner::Person);
     let known: BTreeSet<(String, String)> = all
@@ -214,7 +214,7 @@ async fn logs(cluster: &Cluster, pods: &[Pod]) -> Vec<Log> {
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), crd::OPERATOR_NAMESPACE);
     let wanted = pods.iter().flat_map(|pod| {
         let name = pod.name_any();
-        // Only what was started again has a log before.
+        // Only a container that was restarted has a previous log.
         let previous = crate::resource::pod::restarts(pod) > 0;
         [(name.clone(), false)]
             .into_iter()

@@ -1,4 +1,4 @@
-//! The files of a report: a function of what was collected.
+//! Renders the files of a report from the collected data.
 
 use std::fmt::Write as _;
 
@@ -19,12 +19,12 @@ use crate::terminal::ui::RenderOptions;
 /// The file that describes the others.
 const README: &str = "README.txt";
 
-/// The content of the archive, and what was left out.
+/// The files of the archive, and the omitted parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The files, the one that explains them first.
+    /// The files. The first one explains the others.
     pub entries: Vec<Entry>,
-    /// What was left out, and why.
+    /// The omitted parts, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Contents {
     fn readme(&self, scope: &str, now: Timestamp) -> String {
         let mut text = format!(
             "A report on AppDeploy, made by kubectl appdeploy report {PLUGIN} at {now:.0}.\n\
-             Apps and pod sets are those of {scope}.\n\n\
+             Apps, pod sets and queues are those of {scope}.\n\n\
              Secrets and ConfigMaps were not read. Values of environment variables and arguments,\n\
              third-party annotations, and what looks like a password or a token are replaced by\n\
              {MASK}. Names of objects, images, hosts and namespaces are included.\n\
@@ -196,7 +196,7 @@ mod tests {
         let contents = contents(&collected, "all namespaces", "2026-01-01T12:00:00Z".parse().unwrap()).unwrap();
         insta::assert_snapshot!(contents.entries[0].content, @r"
         A report on AppDeploy, made by kubectl appdeploy report v0.1.0 at 2026-01-01T12:00:00Z.
-        Apps and pod sets are those of all namespaces.
+        Apps, pod sets and queues are those of all namespaces.
 
         Secrets and ConfigMaps were not read. Values of environment variables and arguments,
         third-party annotations, and what looks like a password or a token are replaced by

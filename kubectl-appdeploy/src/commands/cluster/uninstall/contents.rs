@@ -17,7 +17,7 @@ use crate::installation::operator;
 /// How many kinds are listed at a time.
 const AT_A_TIME: usize = 16;
 
-/// What was found in a namespace.
+/// The objects in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Objects that are not of AppDeploy.
@@ -34,7 +34,7 @@ struct Item {
 
 /// Lists the objects of every kind that the cluster has, custom resources included. `owners` are the UIDs of apps and pod
 /// sets that are accounted for elsewhere.
-pub async fn look(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Contents> {
+pub async fn list(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Contents> {
     let client = &cluster.client;
     let mut groups = cluster.call(client.list_core_api_versions_aggregated()).await?.items;
     groups.extend(cluster.call(client.list_api_groups_aggregated()).await?.items);
@@ -67,8 +67,8 @@ pub async fn look(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Content
     Ok(Contents { foreign, unseen })
 }
 
-/// Returns the kinds whose objects a deleted namespace takes along, and which ones are not known. An API that computes its
-/// answers, such as metrics, deletes nothing.
+/// Returns the kinds whose objects are deleted with a namespace, and the API groups that could not be listed. An API that computes
+/// its objects, such as metrics, is ignored.
 fn kinds(groups: &[APIGroupDiscovery]) -> (Vec<ApiResource>, Option<String>) {
     let mut unseen = None;
     let mut known = BTreeSet::new();

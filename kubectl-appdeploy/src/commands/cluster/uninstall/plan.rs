@@ -6,19 +6,20 @@ use std::fmt::Write as _;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
-use super::survey::Inventory;
-use crate::cluster::kind_info;
+use super::survey::{DELETION_ORDER, Inventory};
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::installation::manifests::{Kind, place};
-use crate::output::formats::some;
+use crate::output::formats::{enumerate, some};
+use crate::resource::queue::{self, Outside};
 
 /// The flags about data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// Delete apps and pod sets.
+    /// Delete queues, apps and pod sets.
     pub apps: bool,
     /// Delete the definition of the API.
     pub crds: bool,
-    /// Keep the children of deleted apps and pod sets.
+    /// Keep the children of deleted apps and pod sets, and the queues outside the cluster.
     pub orphans: bool,
 }
 
@@ -31,15 +32,15 @@ pub enum Names {
     All,
 }
 
-/// What is going to happen.
+/// The plan of an uninstallation.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Apps and pod sets to delete first, while the operator is alive.
-    pub workloads: Vec<(crd::Kind, DynamicObject)>,
+    /// Queues, apps and pod sets to delete first, while the operator is alive.
+    pub workloads: Vec<(&'static KindInfo, DynamicObject)>,
     /// Whether their children are kept.
     pub keeps_children: bool,
     /// Those that stay, and no operator manages any more.
-    pub kept: Vec<(crd::Kind, DynamicObject)>,
+    pub kept: Vec<(&'static KindInfo, DynamicObject)>,
     /// The rest, in order.
     pub steps: Vec<(Kind, DynamicObject)>,
     /// What stays, and why.
@@ -48,7 +49,7 @@ pub struct Plan {
 
 /// Returns the plan.
 ///
-/// The order: apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
+/// The order: queues, apps and pod sets while their operator lives, what makes API servers ask it, the operator, what it has around
 /// it, the CRDs, and last the namespace, if it has no third-party objects.
 pub fn plan(found: &Inventory, choice: Choice) -> Plan {
     let mut plan = Plan {
@@ -117,13 +118,57 @@ impl Plan {
         self.workloads.is_empty() && self.steps.is_empty()
     }
 
-    /// Returns what becomes of the children of deleted apps and pod sets, for a sentence that begins with them.
-    pub const fn fate(&self) -> &'static str {
-        if self.keeps_children {
-            "and keeps their children, without an owner"
-        } else {
-            "with all their children"
+    /// Returns what is deleted and what happens to its children and queues, for a sentence that begins with it.
+    pub fn loss(&self) -> String {
+        let mut parts = Vec::new();
+        for (kind, objects) in by_kind(&self.workloads) {
+            if kind.workload.is_some() {
+                parts.push(kind.count(objects.len()));
+                continue;
+            }
+            for (fate, objects) in self.fates(kind, objects) {
+                let fate = fate.trim_start_matches([',', ';']);
+                parts.push(format!("{} ({})", kind.count(objects.len()), fate.trim_start()));
+            }
         }
+        let has_children = self.workloads.iter().any(|(kind, _)| kind.workload.is_some());
+        let fate = match (has_children, self.keeps_children) {
+            (false, _) => "",
+            (true, true) => " and keeps their children, without an owner",
+            (true, false) => " with all their children",
+        };
+        format!("{}{fate}", enumerate(&parts))
+    }
+
+    /// Splits objects of a kind by what their deletion does.
+    fn fates<'a>(
+        &self,
+        kind: &KindInfo,
+        objects: Vec<&'a DynamicObject>,
+    ) -> Vec<(&'static str, Vec<&'a DynamicObject>)> {
+        if kind.workload.is_some() {
+            let family = if self.keeps_children {
+                "; their children stay, without an owner"
+            } else {
+                ", with all their children"
+            };
+            return vec![(family, objects)];
+        }
+        let (mut lost, mut kept, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+        for object in objects {
+            let fate = match queue::outside(&queue::read(object)) {
+                Outside::Deleted if !self.keeps_children => &mut lost,
+                Outside::Deleted | Outside::Kept => &mut kept,
+                Outside::Absent => &mut absent,
+            };
+            fate.push(object);
+        }
+        let fates = [
+            (", deleted outside the cluster with all messages", lost),
+            ("; kept outside the cluster", kept),
+            ("; not created outside the cluster", absent),
+        ];
+        fates.into_iter().filter(|(_, objects)| !objects.is_empty()).collect()
     }
 
     /// Returns the plan as text: every object, and the apps and pod sets of each namespace.
@@ -133,13 +178,10 @@ impl Plan {
             text.push_str("To be removed, in this order:\n");
         }
         for (kind, objects) in by_kind(&self.workloads) {
-            let family = if self.keeps_children {
-                "; their children stay, without an owner"
-            } else {
-                ", with all their children"
-            };
-            let _ = writeln!(text, "  {}{family}:", kind_info::of(kind).count(objects.len()));
-            text.push_str(&places(&objects, names));
+            for (fate, objects) in self.fates(kind, objects) {
+                let _ = writeln!(text, "  {}{fate}:", kind.count(objects.len()));
+                text.push_str(&places(&objects, names));
+            }
         }
         for (kind, object) in &self.steps {
             let _ = writeln!(text, "  {}{}", kind.title(&object.name_any()), place("in", object));
@@ -148,11 +190,12 @@ impl Plan {
             text.push_str("To stay:\n");
         }
         for (kind, objects) in by_kind(&self.kept) {
-            let so = match kind {
-                crd::Kind::AppDeploy => "they keep serving",
-                crd::Kind::PodSet => "their pods keep running, but failed pods are not replaced",
+            let so = match kind.workload {
+                Some(crd::Kind::AppDeploy) => "they keep serving",
+                Some(crd::Kind::PodSet) => "their pods keep running, but failed pods are not replaced",
+                None => "they stay outside the cluster, but changes are not repaired, and a deletion needs --orphan",
             };
-            let count = kind_info::of(kind).count(objects.len());
+            let count = kind.count(objects.len());
             let _ = writeln!(text, "  {count}  ({so}; --delete-apps deletes them):");
             text.push_str(&places(&objects, names));
         }
@@ -164,20 +207,17 @@ impl Plan {
     }
 }
 
-/// Returns how many there are of each kind, in words.
-pub fn count(workloads: &[(crd::Kind, DynamicObject)]) -> String {
-    let counts = by_kind(workloads)
+/// Returns the objects of each kind, in the order in which they are deleted.
+fn by_kind<'a>(objects: &'a [(&'static KindInfo, DynamicObject)]) -> Vec<(&'static KindInfo, Vec<&'a DynamicObject>)> {
+    let of = |kind: &'static KindInfo| {
+        let all = objects.iter().filter(move |(one, _)| *one == kind);
+        (kind, all.map(|(_, object)| object).collect::<Vec<_>>())
+    };
+    DELETION_ORDER
+        .map(of)
         .into_iter()
-        .map(|(kind, objects)| kind_info::of(kind).count(objects.len()));
-    counts.collect::<Vec<_>>().join(" and ")
-}
-
-fn by_kind(workloads: &[(crd::Kind, DynamicObject)]) -> BTreeMap<crd::Kind, Vec<&DynamicObject>> {
-    let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (kind, object) in workloads {
-        kinds.entry(*kind).or_default().push(object);
-    }
-    kinds
+        .filter(|(_, all)| !all.is_empty())
+        .collect()
 }
 
 /// Returns a line for each namespace, with the names in it.
@@ -201,6 +241,7 @@ fn places(objects: &[&DynamicObject], names: Names) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::kind_info::QUEUE;
     use crate::commands::cluster::uninstall::contents::Contents;
     use crate::installation::manifests::{self, Options, policy};
     use serde_json::json;
@@ -221,21 +262,69 @@ mod tests {
         found
     }
 
-    fn of(kind: crd::Kind, namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+    fn of(kind: crd::Kind, namespace: &str, name: &str) -> (&'static KindInfo, DynamicObject) {
         let object = json!({"metadata": {"namespace": namespace, "name": name}});
-        (kind, serde_json::from_value(object).unwrap())
+        (kind_info::of(kind), serde_json::from_value(object).unwrap())
     }
 
-    fn app(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+    fn app(namespace: &str, name: &str) -> (&'static KindInfo, DynamicObject) {
         of(crd::Kind::AppDeploy, namespace, name)
     }
 
-    fn set(namespace: &str, name: &str) -> (crd::Kind, DynamicObject) {
+    fn set(namespace: &str, name: &str) -> (&'static KindInfo, DynamicObject) {
         of(crd::Kind::PodSet, namespace, name)
     }
 
+    fn queue(name: &str, finalizers: &[&str]) -> (&'static KindInfo, DynamicObject) {
+        let object = json!({"metadata": {"namespace": "a", "name": name, "finalizers": finalizers}});
+        (&QUEUE, serde_json::from_value(object).unwrap())
+    }
+
     #[test]
-    fn apps_and_their_definition_stay_without_a_flag() {
+    fn queues_are_deleted_first_or_kept_outside_the_cluster() {
+        let found = Inventory {
+            workloads: vec![
+                app("a", "shop"),
+                queue("orders", &[crd::finalizer::QUEUE]),
+                queue("mails", &[]),
+            ],
+            ..Inventory::default()
+        };
+        let with = |apps: bool, orphans: bool| {
+            let crds = false;
+            let plan = plan(&found, Choice { apps, crds, orphans });
+            format!("{}\n{}", plan.text(Names::Some), plan.loss())
+        };
+        insta::assert_snapshot!([with(false, false), with(true, false), with(true, true)].join("\n\n"), @r"
+        To stay:
+          2 queues  (they stay outside the cluster, but changes are not repaired, and a deletion needs --orphan; --delete-apps deletes them):
+            a: orders, mails
+          1 app  (they keep serving; --delete-apps deletes them):
+            a: shop
+
+
+        To be removed, in this order:
+          1 queue, deleted outside the cluster with all messages:
+            a: orders
+          1 queue; not created outside the cluster:
+            a: mails
+          1 app, with all their children:
+            a: shop
+        1 queue (deleted outside the cluster with all messages), 1 queue (not created outside the cluster) and 1 app with all their children
+
+        To be removed, in this order:
+          1 queue; kept outside the cluster:
+            a: orders
+          1 queue; not created outside the cluster:
+            a: mails
+          1 app; their children stay, without an owner:
+            a: shop
+        1 queue (kept outside the cluster), 1 queue (not created outside the cluster) and 1 app and keeps their children, without an owner
+        ");
+    }
+
+    #[test]
+    fn apps_and_crds_are_kept_without_a_flag() {
         let found = Inventory {
             workloads: vec![app("a", "shop"), app("b", "blog"), set("a", "workers")],
             ..installed()
@@ -271,6 +360,7 @@ mod tests {
             a: workers
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev  (--delete-crds deletes it)
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev  (--delete-crds deletes it)
+          customresourcedefinition.apiextensions.k8s.io/appqueues.appdeploy.dev  (--delete-crds deletes it)
           validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
           validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions  (it keeps the definitions from being deleted; --delete-crds deletes it)
         ");
@@ -310,6 +400,7 @@ mod tests {
           validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-operator
           customresourcedefinition.apiextensions.k8s.io/appdeploys.appdeploy.dev
           customresourcedefinition.apiextensions.k8s.io/podsets.appdeploy.dev
+          customresourcedefinition.apiextensions.k8s.io/appqueues.appdeploy.dev
           validatingadmissionpolicybinding.admissionregistration.k8s.io/appdeploy-definitions
           validatingadmissionpolicy.admissionregistration.k8s.io/appdeploy-definitions
           namespace/appdeploy-system
@@ -338,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn every_app_has_its_place_in_a_dry_run_and_children_may_stay() {
+    fn dry_run_lists_every_app_and_orphaned_children() {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
         let found = Inventory {
             workloads: names
@@ -371,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_others_use_stays() {
+    fn namespace_with_third_party_objects_is_kept() {
         let mut found = Inventory {
             contents: Contents {
                 foreign: vec!["configmap/notes".to_owned()],

@@ -9,15 +9,23 @@ use serde_json::{Value, json};
 use super::contents::{self, Contents};
 use crate::cluster::confirm;
 use crate::cluster::connection::Cluster;
+use crate::cluster::kind_info::{self, KindInfo, QUEUE};
 use crate::cluster::pager::Pager;
 use crate::error::Result;
 use crate::installation::manifests::{Kind, labelled, policy};
 
-/// What was found.
+/// The kinds in the order of their deletion. Queues are the first: their deletion can fail, before any app was deleted.
+pub const DELETION_ORDER: [&KindInfo; 3] = [
+    &QUEUE,
+    kind_info::of(crd::Kind::AppDeploy),
+    kind_info::of(crd::Kind::PodSet),
+];
+
+/// The objects that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// All apps and pod sets of the cluster.
-    pub workloads: Vec<(crd::Kind, DynamicObject)>,
+    /// All queues, apps and pod sets of the cluster.
+    pub workloads: Vec<(&'static KindInfo, DynamicObject)>,
     /// The webhook configurations.
     pub webhooks: Vec<(Kind, DynamicObject)>,
     /// What runs.
@@ -53,7 +61,7 @@ impl Inventory {
         json!({"objects": shapes, "foreign": self.contents.foreign, "unseen": self.contents.unseen})
     }
 
-    /// Returns the UIDs of all apps and pod sets.
+    /// Returns the UIDs of all queues, apps and pod sets.
     pub fn owners(&self) -> BTreeSet<String> {
         self.workloads
             .iter()
@@ -63,7 +71,7 @@ impl Inventory {
 }
 
 /// Looks for everything that carries the label, so that leftovers of another version go as well.
-pub async fn look(cluster: &Cluster) -> Result<Inventory> {
+pub async fn collect(cluster: &Cluster) -> Result<Inventory> {
     let mut found = Inventory {
         operator: labelled(cluster, Kind::deployment()).await?,
         definitions: labelled(cluster, Kind::crd()).await?,
@@ -72,10 +80,11 @@ pub async fn look(cluster: &Cluster) -> Result<Inventory> {
     found
         .definitions
         .retain(|(_, object)| object.data["spec"]["group"] == crd::GROUP);
-    for kind in crd::Kind::ALL {
+    for kind in DELETION_ORDER {
         let cluster = cluster.clone().about(kind);
         let objects = Pager::of(&cluster, None, None).of_known_kinds().all().await?;
-        found.workloads.extend(objects.into_iter().map(|object| (kind, object)));
+        let objects = objects.into_iter().map(|object| (cluster.kind_info(), object));
+        found.workloads.extend(objects);
     }
     for kind in Kind::around().into_iter().chain([Kind::secret()]) {
         let all = labelled(cluster, kind).await?.into_iter();
@@ -90,7 +99,7 @@ pub async fn look(cluster: &Cluster) -> Result<Inventory> {
     let namespaces = Kind::namespace().api(&cluster.client, None);
     found.namespace = cluster.call(namespaces.get_opt(crd::OPERATOR_NAMESPACE)).await?;
     if found.namespace.is_some() {
-        found.contents = contents::look(cluster, found.owners()).await?;
+        found.contents = contents::list(cluster, found.owners()).await?;
     }
     Ok(found)
 }
@@ -106,7 +115,10 @@ mod tests {
             app[key] = value.clone();
         }
         Inventory {
-            workloads: vec![(crd::Kind::AppDeploy, serde_json::from_value(app).unwrap())],
+            workloads: vec![(
+                kind_info::of(crd::Kind::AppDeploy),
+                serde_json::from_value(app).unwrap(),
+            )],
             ..Inventory::default()
         }
     }

@@ -1,4 +1,4 @@
-//! What is typed, as it is typed, and how large the terminal is.
+//! Reads key by key from the terminal, and reports its size.
 
 use std::io::{self, IsTerminal as _, Read as _};
 
@@ -47,7 +47,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // The terminal may be gone, and then there is nothing to put back.
+        // If the terminal was closed, there is nothing to restore.
         let _ = disable_raw_mode();
     }
 }

@@ -41,13 +41,13 @@ pub(super) async fn run(
     let mut news = Watched::new(changes, Connection::first(false));
     let mut known = HashSet::new();
     let mut lines: SelectAll<BoxStream<'static, Line>> = SelectAll::new();
-    // Those that are there now: how many they are says how much of each is shown.
+    // The number of running containers determines the default number of lines.
     let mut first = Some(Vec::new());
     let mut is_warned = false;
     loop {
         let (pods, params) = tokio::select! {
             event = news.next(ui) => match (event?, &mut first) {
-                // A list that was interrupted begins again.
+                // An interrupted list begins again.
                 (Some(Event::Init), Some(first)) => {
                     first.clear();
                     continue;
@@ -83,7 +83,7 @@ pub(super) async fn run(
             Some((label, line)) = lines.next(), if !lines.is_empty() => {
                 match line {
                     Ok(line) => printer.print(&label, &line, ui)?,
-                    Err(error) => tell(cluster, &label, error, ui)?,
+                    Err(error) => report(cluster, &label, error, ui)?,
                 }
                 continue;
             }
@@ -187,8 +187,8 @@ fn is_running(pod: &Pod, seen: &ContainerRun) -> bool {
     running.any(|one| writer(pod, &one.name).as_ref() == Some(seen))
 }
 
-/// Returns the error that ends the command: without the right, no log of any pod can be read. Else says why one can't be.
-fn tell(cluster: &Cluster, label: &str, error: kube::Error, ui: &mut Ui) -> Result<()> {
+/// Returns the error if the user may not read logs, which ends the command. Prints other errors.
+fn report(cluster: &Cluster, label: &str, error: kube::Error, ui: &mut Ui) -> Result<()> {
     match &error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => return Err(cluster.explain(error)),
         kube::Error::Api(status) if status.code == 404 => {}
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_start_of_a_container_writes_a_log_of_its_own() {
+    fn each_start_of_a_container_has_its_own_log() {
         let writer = |state: Value, restarts| writer(&pod(&state, restarts), "app");
         let running = || json!({"running": {}});
         assert_eq!(writer(running(), 0), Some(("1".to_owned(), "app".to_owned(), 0)));

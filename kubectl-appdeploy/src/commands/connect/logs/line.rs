@@ -9,7 +9,7 @@ use super::read::LogChunk;
 /// Colours of pods, in turn. Not red: that means that something is wrong.
 const COLORS: [&str; 5] = ["36", "35", "34", "33", "32"];
 
-/// The most pods whose colour is remembered: those of a log that is followed for long come and go.
+/// The maximum number of pods with a remembered color.
 const MAX_KNOWN: usize = 1000;
 
 /// How lines of logs are printed.
@@ -36,8 +36,8 @@ impl Prefixes {
         self.shown = true;
     }
 
-    /// Returns a line as it is printed. A terminal gets text without control characters, apart from colours. A pipe or a file
-    /// gets the bytes that the application wrote, as from kubectl.
+    /// Formats a line. On a terminal, control characters except colors are removed. A pipe or a file gets the unchanged bytes, as
+    /// from kubectl.
     pub fn line(&mut self, pod: &str, piece: &LogChunk) -> Vec<u8> {
         let mut line = Vec::new();
         if self.shown {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_keeps_its_colour() {
+    fn pod_keeps_its_color() {
         let mut prefixes = Prefixes::new(true, true, true);
         let first = text(&mut prefixes, "a", b"x");
         assert_eq!(first, "\x1b[36ma\x1b[0m | x\n");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pod_needs_no_name() {
+    fn single_pod_has_no_prefix() {
         let mut prefixes = Prefixes::new(false, false, false);
         assert_eq!(text(&mut prefixes, "a", b"x"), "x\n");
         let part = LogChunk {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_nothing_that_steers_it_and_a_pipe_gets_the_bytes() {
+    fn control_sequences_are_removed_on_a_terminal_and_kept_in_a_pipe() {
         let hostile = b"caf\xe9 \x1b[31mred \x1b]0;title\x07\x1b[2J\xe2\x80\xaeabc\xe2\x80\x8b\r50%";
         let printed = |color, is_terminal| Prefixes::new(false, color, is_terminal).line("a", &piece(hostile));
         assert_eq!(printed(false, false), [hostile, &b"\n"[..]].concat());

@@ -9,10 +9,10 @@ use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, stream};
 /// The most bytes of a line that are held at a time.
 const MOST: usize = 64 * 1024;
 
-/// A line of a log, or a part of one that is longer than [`MOST`].
+/// A line of a log, or a part of a line that is longer than [`MOST`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogChunk {
-    /// What was written, without the newline.
+    /// The bytes without the newline.
     pub bytes: Vec<u8>,
     /// Whether the line ends here.
     pub ends: bool,

@@ -18,7 +18,7 @@ use crate::resource::workload::Workload;
 /// The most names in one label selector. More would make the URL too long; then all pods with the label are read.
 const MAX_NAMES: usize = 50;
 
-/// What is selected.
+/// The selected objects.
 pub struct Scope {
     /// The apps or pod sets, by namespace and name.
     pub workloads: BTreeMap<(String, String), Workload>,

@@ -32,7 +32,7 @@ impl From<kube::Error> for Failure {
     }
 }
 
-/// What a log is read from.
+/// The source of a log.
 pub trait Source: Send + 'static {
     /// Opens the log.
     fn open(&mut self, params: LogParams) -> BoxFuture<'_, Result<BoxStream<'static, io::Result<LogChunk>>, Failure>>;
@@ -41,8 +41,8 @@ pub trait Source: Send + 'static {
     fn is_writing(&mut self) -> BoxFuture<'_, bool>;
 }
 
-/// Returns the pieces of a log until its container has ended, or until it can't be read. The time before each line is there
-/// only if the parameters say so.
+/// Returns the pieces of a log until its container has ended, or until it can't be read. Lines begin with a timestamp only if the
+/// parameters ask for it.
 pub fn follow(source: impl Source, params: LogParams) -> BoxStream<'static, Result<LogChunk, kube::Error>> {
     let log = Log {
         source,
@@ -80,7 +80,7 @@ struct Log<S> {
     is_known_line: bool,
     /// The time of the newest line.
     last: Option<Timestamp>,
-    /// The time of the newest line before the last connection ended: what is not newer was returned.
+    /// The timestamp of the newest line before the last connection ended. Older lines were already returned.
     known: Option<Timestamp>,
     pause: Duration,
 }
@@ -92,7 +92,7 @@ impl<S: Source> Log<S> {
                 match self.source.open(self.params.clone()).await {
                     Ok(lines) => self.lines = Some(lines),
                     Err(Failure::Final(error)) => return (Some(Err(error)), self),
-                    Err(Failure::Passing) if self.source.is_writing().await => self.rest().await,
+                    Err(Failure::Passing) if self.source.is_writing().await => self.back_off().await,
                     Err(Failure::Passing) => return (None, self),
                 }
                 continue;
@@ -112,21 +112,21 @@ impl<S: Source> Log<S> {
             self.is_inside_line = false;
             self.params.tail_lines = None;
             if let Some(last) = self.last {
-                // A server rounds it to a second: what is known is left out by its time.
+                // The API server rounds the time to seconds, so lines that were already returned are skipped by their timestamps.
                 self.params.since_seconds = None;
                 self.params.since_time = Some(last);
                 self.known = Some(last);
             }
-            self.rest().await;
+            self.back_off().await;
         }
     }
 
-    async fn rest(&mut self) {
+    async fn back_off(&mut self) {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE.1);
     }
 
-    /// Returns a piece as it is printed, unless it was returned before.
+    /// Returns a piece for printing; `None` if it was already returned.
     fn take(&mut self, mut piece: LogChunk) -> Option<LogChunk> {
         let is_start = !self.is_inside_line;
         self.is_inside_line = !piece.ends;
@@ -195,7 +195,7 @@ mod tests {
         kube::Error::Api(serde_json::from_value(status).unwrap()).into()
     }
 
-    /// Returns what is printed, and what was asked for.
+    /// Returns the output and the requests.
     async fn followed(params: LogParams, script: Script) -> (Vec<Result<String, ()>>, Vec<LogParams>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let source = Scripted {

@@ -40,7 +40,7 @@ impl Default for Dependents {
 type Labels = BTreeMap<String, String>;
 
 impl Dependents {
-    /// Lists them: a request for each kind.
+    /// Lists the objects, with one request for each kind.
     pub async fn list(cluster: &Cluster) -> Result<Self> {
         let (namespace, all) = (&cluster.namespace, kube::api::ListParams::default());
         let (services, ingresses, policies, budgets, scalers) = join!(
@@ -59,8 +59,8 @@ impl Dependents {
         })
     }
 
-    /// Reports what could not be read, and so may depend on these objects.
-    pub fn unseen(&self) -> Vec<&'static str> {
+    /// Returns the resources that could not be listed.
+    pub fn unreadable(&self) -> Vec<&'static str> {
         [
             (self.services.is_err(), "services"),
             (self.ingresses.is_err(), "ingresses"),
@@ -69,27 +69,27 @@ impl Dependents {
             (self.scalers.is_err(), "horizontalpodautoscalers"),
         ]
         .into_iter()
-        .filter_map(|(unseen, what)| unseen.then_some(what))
+        .filter_map(|(is_unreadable, resource)| is_unreadable.then_some(resource))
         .collect()
     }
 
     /// Reports autoscalers of a Deployment, whose changes the operator would revert.
-    pub fn scale(&self, deployment: &str) -> impl Iterator<Item = String> {
+    pub fn autoscalers(&self, deployment: &str) -> impl Iterator<Item = String> {
         let scalers = self.scalers.iter().flatten().filter(move |scaler| {
             let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
             target.is_some_and(|target| target.kind == "Deployment" && target.name == deployment)
         });
         scalers.map(|scaler| {
             format!(
-                "horizontalpodautoscaler/{} scales the Deployment, which the operator would undo: set its scaleTargetRef to the AppDeploy",
+                "horizontalpodautoscaler/{} scales the Deployment, which the operator would revert: set its scaleTargetRef to the AppDeploy",
                 scaler.name_any()
             )
         })
     }
 
-    /// Says what selects pods by the labels that they have and not by those that they get. `service` is taken over and does
-    /// not count.
-    pub fn lose(&self, service: &str, old: &Labels, new: &Labels) -> Vec<String> {
+    /// Reports objects that select the old pods by their labels and would not select the new ones. `service` is not reported,
+    /// because it is adopted.
+    pub fn lost_selectors(&self, service: &str, old: &Labels, new: &Labels) -> Vec<String> {
         let loses = |selector: &LabelSelector| {
             Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(old) && !selector.matches(new))
         };
@@ -107,7 +107,7 @@ impl Dependents {
             let selector = other.spec.as_ref().and_then(|spec| spec.selector.as_ref());
             if selector.is_some_and(by_map) {
                 lost.push(format!(
-                    "service/{} leads to the pods that are replaced",
+                    "service/{} selects the old pods, and would not select the new ones",
                     other.name_any()
                 ));
             }
@@ -124,7 +124,7 @@ impl Dependents {
             let is_peer = |peer: &NetworkPolicyPeer| peer.pod_selector.as_ref().is_some_and(loses);
             if own || peers.into_iter().any(is_peer) {
                 lost.push(format!(
-                    "networkpolicy/{} selects the pods by labels that they lose",
+                    "networkpolicy/{} selects the old pods, and would not select the new ones",
                     policy.name_any()
                 ));
             }
@@ -133,7 +133,7 @@ impl Dependents {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
             if selector.is_some_and(loses) {
                 lost.push(format!(
-                    "poddisruptionbudget/{} protects the pods by labels that they lose",
+                    "poddisruptionbudget/{} selects the old pods, and would not select the new ones",
                     budget.name_any()
                 ));
             }
@@ -141,9 +141,9 @@ impl Dependents {
         lost
     }
 
-    /// Returns the Ingresses other than the app's own that send requests to its Service, each with whether it names a port
+    /// Returns the Ingresses other than the app's own that route to its Service, each with whether it names a port
     /// that the Service will not have.
-    pub fn lead_to<'a>(
+    pub fn ingresses_of<'a>(
         &'a self,
         service: &'a str,
         has_one: bool,
@@ -158,8 +158,8 @@ impl Dependents {
             let rules = other.spec.iter().flat_map(|spec| spec.rules.iter().flatten());
             let paths = rules.flat_map(|rule| rule.http.iter().flat_map(|http| &http.paths));
             let backends = paths.map(|path| &path.backend);
-            let usual = other.spec.iter().flat_map(|spec| &spec.default_backend);
-            let backends = backends.chain(usual).filter_map(|backend| backend.service.as_ref());
+            let default = other.spec.iter().flat_map(|spec| &spec.default_backend);
+            let backends = backends.chain(default).filter_map(|backend| backend.service.as_ref());
             let named: Vec<_> = backends
                 .filter(|backend| backend.name == service)
                 .map(|backend| backend.port.as_ref().and_then(|port| port.name.clone()))

@@ -1,10 +1,10 @@
 //! Endpoints of a Service during an adoption.
 //!
-//! Proxies and ingress controllers find the endpoints of a port by the port's name, and watch a Service and its EndpointSlices
-//! separately. The ports of an existing Service can have other names than ours; the slices that Kubernetes manages
-//! follow a moment later, and for that moment a port that got another name would lead nowhere. So there is a bridge:
-//! slices that lead to the pods under the names to come, made before and removed after. Each belongs to its pod and goes with it,
-//! whatever becomes of the command.
+//! kube-proxy and ingress controllers find the endpoints of a Service port by the name of the port, and watch Services and
+//! EndpointSlices separately. Adoption may rename the ports of a Service. Kubernetes updates the EndpointSlices a moment later, and
+//! until then a renamed port has no endpoints. A bridge avoids this: temporary EndpointSlices for the pods of the app with the new
+//! port names, created before the ports are renamed and deleted after that. A pod owns its slices, so they are garbage-collected
+//! even if the command is interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::{Cluster, MANAGER};
 use crate::cluster::known::ObjectCache;
+use crate::cluster::wait::{self, Deadline};
 use crate::cluster::watch::{self, Connection, Watched};
 use crate::error::{Error, Result};
 use crate::installation::rights::{Right, refused};
@@ -28,16 +29,16 @@ use crate::resource::children::SLICE_OF;
 use crate::resource::pod;
 use crate::terminal::ui::Ui;
 
-/// How long the proxies of nodes and the ingress controller may take to hear where requests go. Nothing says when they have.
-pub const PROXIES_LISTEN: Duration = Duration::from_secs(5);
+/// How long kube-proxy and the ingress controller may take to apply a change of endpoints. No status reports that they have.
+pub const PROXY_DELAY: Duration = Duration::from_secs(5);
 
-/// The label with the manager of a slice; ours is [`MANAGER`].
-const KEPT_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// The label with the manager of an EndpointSlice; the plugin sets [`MANAGER`].
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// Maximum number of concurrent requests.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
-/// Returns the ports of a Service that get another name: the one of before, and that.
+/// Returns the old and the new name of each port of a Service that is renamed.
 pub fn renamed(live: &Value, becomes: &Value) -> Vec<(String, String)> {
     let names = |service: &Value| -> BTreeMap<(String, i64), String> {
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
@@ -51,15 +52,15 @@ pub fn renamed(live: &Value, becomes: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether a port of a Service gets another name.
+/// Whether any port of a Service is renamed.
 pub fn are_renamed(live: &Value, becomes: &Value) -> bool {
     !renamed(live, becomes).is_empty()
 }
 
-/// Returns the ports of a Service that lead to this port of the pods, as a slice has them.
+/// Returns the ports of a Service in the format of an EndpointSlice. `number` is the container port of the app.
 fn ports(service: &Value, number: i32) -> Vec<Value> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-    let leads = |port: &Value| match &port["targetPort"] {
+    let target = |port: &Value| match &port["targetPort"] {
         Value::Number(target) => target.as_i64(),
         Value::String(name) if name == PORT => Some(number.into()),
         Value::Null => port["port"].as_i64(),
@@ -67,7 +68,7 @@ fn ports(service: &Value, number: i32) -> Vec<Value> {
     };
     ports
         .filter_map(|port| {
-            let mut of = json!({"name": port["name"], "protocol": key(port).0, "port": leads(port)?});
+            let mut of = json!({"name": port["name"], "protocol": key(port).0, "port": target(port)?});
             if port["appProtocol"].is_string() {
                 of["appProtocol"] = port["appProtocol"].clone();
             }
@@ -76,12 +77,12 @@ fn ports(service: &Value, number: i32) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the slices of a bridge: one for each family of addresses of each pod that serves.
+/// Returns the slices of a bridge: one for each address of each ready pod.
 fn slices(service: &Value, pods: &[Pod], number: i32) -> Vec<Value> {
     let (name, ports) = (text(&service["metadata"]["name"]), ports(service, number));
     let families = service["spec"]["ipFamilies"].as_array().cloned().unwrap_or_default();
     let mut slices = Vec::new();
-    for pod in pods.iter().filter(|pod| serves(pod)) {
+    for pod in pods.iter().filter(|pod| is_serving(pod)) {
         let (named, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
         let status = pod.status.iter();
         let addresses = status
@@ -101,7 +102,7 @@ fn slices(service: &Value, pods: &[Pod], number: i32) -> Vec<Value> {
                 "metadata": {
                     "name": format!("{named}-{}", family.to_lowercase()),
                     "namespace": pod.namespace(),
-                    "labels": {SLICE_OF: name, KEPT_BY: MANAGER},
+                    "labels": {SLICE_OF: name, MANAGED_BY: MANAGER},
                     "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": named, "uid": uid}],
                 },
                 "addressType": family,
@@ -118,12 +119,11 @@ fn slices(service: &Value, pods: &[Pod], number: i32) -> Vec<Value> {
     slices
 }
 
-fn serves(pod: &Pod) -> bool {
+fn is_serving(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && pod::is_ready(pod)
 }
 
-/// Lets all pods of an app that serve be found under the names that its Service is going to have, and returns when that
-/// is known everywhere.
+/// Creates the slices of a bridge for the new port names of a Service, and waits until proxies have applied them.
 pub async fn bridge(cluster: &Cluster, app: &str, becomes: &Value, number: i32) -> Result<()> {
     let pods = own_pods(cluster, app).await?;
     let api = slices_of(cluster);
@@ -137,7 +137,7 @@ pub async fn bridge(cluster: &Cluster, app: &str, becomes: &Value, number: i32) 
                 dry_run: false,
             };
             match cluster.attempt(api.create(&params, &slice)).await? {
-                // One that an interrupted command has left leads to the same pod.
+                // A slice of an interrupted command has the same content.
                 Err(kube::Error::Api(status)) if !status.is_already_exists() => {
                     Err(cluster.explain(kube::Error::Api(status)).about("endpointslices"))
                 }
@@ -146,21 +146,24 @@ pub async fn bridge(cluster: &Cluster, app: &str, becomes: &Value, number: i32) 
             }
         }
     });
-    stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    tokio::time::sleep(PROXIES_LISTEN).await;
+    stream::iter(all)
+        .buffer_unordered(CONCURRENCY)
+        .try_collect::<()>()
+        .await?;
+    tokio::time::sleep(PROXY_DELAY).await;
     Ok(())
 }
 
-/// Whether the user may create and delete slices.
+/// Whether the user may create, list and delete EndpointSlices.
 pub async fn may_bridge(cluster: &Cluster) -> Result<bool> {
     let rights = ["create", "list", "delete"]
         .map(|verb| Right::within(&cluster.namespace, verb, "discovery.k8s.io", "endpointslices"));
     Ok(refused(cluster, rights.into()).await?.is_empty())
 }
 
-/// Returns the names of our slices, including those of an interrupted command.
+/// Returns the names of the plugin's slices, including those of an interrupted command.
 pub async fn bridges(cluster: &Cluster, app: &str) -> Result<Vec<String>> {
-    let ours = ListParams::default().labels(&format!("{SLICE_OF}={app},{KEPT_BY}={MANAGER}"));
+    let ours = ListParams::default().labels(&format!("{SLICE_OF}={app},{MANAGED_BY}={MANAGER}"));
     match cluster.attempt(slices_of(cluster).list(&ours)).await? {
         Ok(list) => Ok(list.items.iter().map(ResourceExt::name_any).collect()),
         // A user without the right to list them has created none.
@@ -169,7 +172,7 @@ pub async fn bridges(cluster: &Cluster, app: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Deletes our slices.
+/// Deletes the plugin's slices.
 pub async fn remove_bridges(cluster: &Cluster, app: &str) -> Result<()> {
     let api = slices_of(cluster);
     for name in bridges(cluster, app).await? {
@@ -183,44 +186,53 @@ pub async fn remove_bridges(cluster: &Cluster, app: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a Service leads to the app's pods and to no others, under the names of its ports.
-pub async fn until_moved(
-    cluster: &Cluster,
-    app: &str,
-    service: &Value,
-    number: i32,
-    some: bool,
-    ui: &mut Ui,
-) -> Result<()> {
-    let config = watcher::Config::default().labels(&format!("{SLICE_OF}={app},{KEPT_BY}!={MANAGER}"));
-    let names: BTreeSet<String> = ports(service, number).iter().map(|port| text(&port["name"])).collect();
+/// The endpoints that a Service must have after an adoption.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The name of the app and of the Service.
+    pub app: &'a str,
+    /// The Service.
+    pub service: &'a Value,
+    /// The container port of the app.
+    pub port: i32,
+    /// Whether at least one ready pod is required. An app that is scaled to zero has none.
+    pub has_pods: bool,
+}
+
+/// Waits until all endpoints of a Service are pods of the app, with the current port names. Returns whether this is the case
+/// before the deadline.
+pub async fn until_moved(cluster: &Cluster, target: Target<'_>, deadline: Deadline, ui: &mut Ui) -> Result<bool> {
+    let Target { app, service, port, .. } = target;
+    let config = watcher::Config::default().labels(&format!("{SLICE_OF}={app},{MANAGED_BY}!={MANAGER}"));
+    let names: BTreeSet<String> = ports(service, port).iter().map(|port| text(&port["name"])).collect();
     let changes = watch::follow_all(cluster, slices_of(cluster), config);
     let mut changes = Watched::new(changes, Connection::after_a_change());
     let mut known = ObjectCache::default();
-    while let Some(event) = changes.next(ui).await? {
+    let moved = wait::until(&mut changes, deadline, ui, async |event, _| {
         known.take(event);
         if !known.is_complete() {
-            continue;
+            return Ok(None);
         }
         let own: BTreeSet<String> = own_pods(cluster, app)
             .await?
             .iter()
             .map(ResourceExt::name_any)
             .collect();
-        if has_moved(known.all(), &own, &names, some) {
-            break;
-        }
+        Ok(has_moved(known.all(), &own, &names, target.has_pods).then_some(()))
+    });
+    if moved.await?.is_none() {
+        return Ok(false);
     }
-    tokio::time::sleep(PROXIES_LISTEN).await;
-    Ok(())
+    tokio::time::sleep(PROXY_DELAY).await;
+    Ok(true)
 }
 
-/// Whether all endpoints are of these pods, and at least one of them is ready where there should be any.
+/// Whether all endpoints are pods in `own`, and at least one of them is ready if `has_pods`.
 fn has_moved<'a>(
     slices: impl Iterator<Item = &'a EndpointSlice>,
     own: &BTreeSet<String>,
     names: &BTreeSet<String>,
-    some: bool,
+    has_pods: bool,
 ) -> bool {
     let mut ready = 0;
     for slice in slices.filter(|slice| !slice.endpoints.is_empty()) {
@@ -238,7 +250,7 @@ fn has_moved<'a>(
             ready += usize::from(is_ready == Some(true));
         }
     }
-    ready > 0 || !some
+    ready > 0 || !has_pods
 }
 
 async fn own_pods(cluster: &Cluster, app: &str) -> Result<Vec<Pod>> {
@@ -251,7 +263,7 @@ fn slices_of(cluster: &Cluster) -> Api<EndpointSlice> {
     Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
 
-/// Returns what a port of a Service is known by: its protocol and its number.
+/// Returns the protocol and the number of a port of a Service, which identify it.
 fn key(port: &Value) -> (String, i64) {
     let protocol = port["protocol"].as_str().unwrap_or("TCP");
     (protocol.to_owned(), port["port"].as_i64().unwrap_or_default())
@@ -274,12 +286,15 @@ mod tests {
         let named = |name: &str| service(&json!([{"name": name, "port": 80, "protocol": "TCP", "targetPort": 8080}]));
         assert!(!are_renamed(&named("http"), &named("http")));
         assert!(are_renamed(&named(""), &named("http")));
-        let beside =
+        let extra_ports =
             service(&json!([{"name": "http", "port": 8080, "targetPort": "http"}, {"name": "port-80", "port": 80}]));
-        assert!(are_renamed(&named("http"), &beside), "80 was http, which 8080 is now");
         assert!(
-            !are_renamed(&named("port-80"), &beside),
-            "one that comes is nobody's way yet"
+            are_renamed(&named("http"), &extra_ports),
+            "80 was http, which 8080 is now"
+        );
+        assert!(
+            !are_renamed(&named("port-80"), &extra_ports),
+            "a new port has no clients yet"
         );
     }
 
@@ -303,7 +318,7 @@ mod tests {
             {"name": "http", "port": 8080, "protocol": "TCP", "targetPort": "http"},
             {"name": "port-80", "port": 80, "protocol": "TCP", "targetPort": "http", "appProtocol": "http"},
             {"name": "admin", "port": 9, "protocol": "TCP", "targetPort": 9000},
-            {"name": "gone", "port": 10, "protocol": "TCP", "targetPort": "nobodys"},
+            {"name": "gone", "port": 10, "protocol": "TCP", "targetPort": "missing"},
         ]));
         insta::assert_json_snapshot!(slices(&becomes, &pods, 8080), @r#"
         [
@@ -370,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_moved_when_all_endpoints_are_ours() {
+    fn requests_have_moved_when_all_endpoints_are_pods_of_the_app() {
         let slice = |port: &str, pods: &[(&str, bool)]| -> EndpointSlice {
             let endpoints: Vec<Value> = pods
                 .iter()
@@ -385,21 +400,18 @@ mod tests {
         assert!(moved(&[slice("http", &[("new-0", true), ("new-1", false)])]));
         assert!(
             moved(&[slice("http", &[("new-0", true)]), slice("", &[])]),
-            "an empty slice leads nowhere"
+            "an empty slice has no endpoints"
         );
         assert!(!moved(&[
             slice("http", &[("new-0", true)]),
             slice("http", &[("old-0", false)])
         ]));
-        assert!(
-            !moved(&[slice("", &[("new-0", true)])]),
-            "its ports are not called so yet"
-        );
+        assert!(!moved(&[slice("", &[("new-0", true)])]), "the port is not renamed yet");
         assert!(!moved(&[slice("http", &[("new-0", false)])]));
         assert!(!moved(&[]));
         assert!(
             has_moved([].into_iter(), &own, &names, false),
-            "an app that is stopped has none"
+            "an app that is scaled to zero has no endpoints"
         );
     }
 }

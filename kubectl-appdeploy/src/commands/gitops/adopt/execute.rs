@@ -1,4 +1,4 @@
-//! Executes an adoption in an order in which requests are always served.
+//! Executes an adoption. Its order keeps requests served at all times.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,7 @@ use model::children::{DEPLOYMENT, SERVICE};
 use model::merge::service_with;
 use model::{CHILDREN, ChildKind, Desired};
 
+use super::endpoints::Target;
 use super::plan::{Plan, wanted};
 use super::pods::Pods;
 use super::snapshot::Snapshot;
@@ -33,7 +34,7 @@ pub async fn check_rights(cluster: &Cluster, plan: &Plan) -> Result<()> {
     Err(error.next(first.can_i()))
 }
 
-/// Returns the rights that a plan takes.
+/// Returns the rights that a plan needs.
 fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     let right = |verb: &str, group: &str, resource: &str| Right::within(namespace, verb, group, resource);
     let mut rights = BTreeSet::from([right("patch", "appdeploy.dev", "appdeploys")]);
@@ -72,8 +73,8 @@ fn rights(plan: &Plan, namespace: &str) -> BTreeSet<Right> {
     rights
 }
 
-/// Lets the API server check each write that hands an object over, and forget it.
-pub async fn rehearse(cluster: &Cluster, found: &Snapshot, plan: &Plan) -> Result<()> {
+/// Sends each write of the adoption as a server-side dry run.
+pub async fn dry_run(cluster: &Cluster, found: &Snapshot, plan: &Plan) -> Result<()> {
     let uid = found.uid().unwrap_or_default();
     for kind in CHILDREN {
         if let Some(over) = takeover(found, plan, &plan.wanted, uid, kind) {
@@ -99,50 +100,44 @@ fn takeover<'a>(
         live: found.foreign(kind, uid)?,
         wanted: wanted.first(kind)?,
         before: plan.before.as_ref(),
-        beside: &plan.beside,
+        extra_ports: &plan.extra_ports,
     })
 }
 
-/// Does what is left to do.
+/// Executes the remaining steps.
 pub async fn run(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let app = match &plan.app {
         Some(app) => app.clone(),
         None => step::create(cluster, plan, DryRun::None).await?,
     };
-    step::until_seen(cluster, plan, deadline, ui).await?;
+    step::until_observed(cluster, plan, deadline, ui).await?;
     let wanted = wanted(&app)?;
     let uid = app.metadata.uid.as_deref().unwrap_or_default();
-    // The pods first: those of before serve until those of the app can.
+    // First the pods: the old ones serve until the new ones are available.
     if plan.pods.are_replaced() {
         retire::release(cluster, found, plan, deadline, ui).await?;
         step::until_available(cluster, plan, uid, deadline, ui).await?;
     } else {
         if let Some(over) = takeover(found, plan, &wanted, uid, &DEPLOYMENT) {
-            step::still_there(cluster, &plan.name, uid).await?;
+            step::check_app_exists(cluster, &plan.name, uid).await?;
             step::take_over(cluster, over, DryRun::None).await?;
         }
         if plan.waits {
             step::until_available(cluster, plan, uid, deadline, ui).await?;
         }
     }
-    // Then the way to them.
-    lead(cluster, found, plan, &wanted, uid, deadline, ui).await?;
-    // Last, the pods that get no requests any more.
+    // Then the Service and the Ingress.
+    switch_traffic(cluster, found, plan, &wanted, uid, deadline, ui).await?;
+    // Last, the old pods, which receive no more requests.
     if plan.pods.are_replaced() {
         retire::remove(cluster, found, plan, deadline, ui).await?;
     }
     step::until_ours(cluster, &plan.name, deadline, ui).await?;
-    let ready = readiness::ready(cluster, &cluster.namespace, &plan.name, deadline, ui).await?;
-    ui.eprintln(&match ready.address() {
-        Some(url) => format!("{} is ready: {url}", plan.name),
-        None => format!("{} is ready", plan.name),
-    });
-    readiness::warn(cluster, &ready, ui).await;
-    Ok(())
+    readiness::report_ready(cluster, &plan.name, deadline, ui).await
 }
 
-/// Leads requests to the pods of the app.
-async fn lead(
+/// Adopts the Service and the Ingress, and waits until requests reach only the pods of the app.
+async fn switch_traffic(
     cluster: &Cluster,
     found: &Snapshot,
     plan: &Plan,
@@ -152,35 +147,43 @@ async fn lead(
     ui: &mut Ui,
 ) -> Result<()> {
     let (name, port) = (&plan.name, plan.port.unwrap_or_default());
-    let mut leads = found.live.of(&SERVICE).cloned();
+    let mut service = found.live.of(&SERVICE).cloned();
     if let Some(over) = takeover(found, plan, wanted, uid, &SERVICE) {
-        let becomes = service_with(over.live, over.wanted, &plan.beside);
+        let becomes = service_with(over.live, over.wanted, &plan.extra_ports);
         if plan.is_bridged {
             ui.progress(&format!(
                 "{name}: adding EndpointSlices with the new names of the ports"
             ));
             endpoints::bridge(cluster, name, &becomes, port).await?;
         }
-        step::still_there(cluster, name, uid).await?;
+        step::check_app_exists(cluster, name, uid).await?;
         step::take_over(cluster, over, DryRun::None).await?;
-        leads = Some(becomes);
+        service = Some(becomes);
     }
     for kind in plan.taken.iter().filter(|kind| ***kind != SERVICE) {
         if let Some(over) = takeover(found, plan, wanted, uid, kind) {
-            step::still_there(cluster, name, uid).await?;
+            step::check_app_exists(cluster, name, uid).await?;
             step::take_over(cluster, over, DryRun::None).await?;
         }
     }
-    let has_old_ways = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
-    if let Some(service) = leads.filter(|_| has_old_ways && wanted.first(&SERVICE).is_some()) {
+    let may_have_old_endpoints = plan.pods.are_replaced() || plan.is_bridged || found.is_bridged;
+    if let Some(service) = service.filter(|_| may_have_old_endpoints && wanted.first(&SERVICE).is_some()) {
         ui.progress(&format!(
-            "{name}: waiting until requests go only to the pods of the app"
+            "{name}: waiting until the Service routes only to the pods of the app"
         ));
-        let some = plan.manifest["spec"]["replicas"] != 0;
-        let moved = deadline
-            .bound(endpoints::until_moved(cluster, name, &service, port, some, ui))
-            .await;
-        moved.ok_or_else(|| retire::late(plan, deadline, "requests still go to other pods"))??;
+        let target = Target {
+            app: name,
+            service: &service,
+            port,
+            has_pods: plan.manifest["spec"]["replicas"] != 0,
+        };
+        if !endpoints::until_moved(cluster, target, deadline, ui).await? {
+            return Err(retire::timed_out(
+                plan,
+                deadline,
+                "the Service still has other endpoints",
+            ));
+        }
     }
     if plan.is_bridged || found.is_bridged {
         endpoints::remove_bridges(cluster, name).await?;

@@ -3,9 +3,9 @@
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
 use model::children::{DEPLOYMENT, INGRESS, SERVICE};
-use model::desired::Wanted;
-use model::inverse;
+use model::desired::DesiredChild;
 use model::merge::{deployment_with, merged, service_with};
+use model::spec_reader;
 use model::{CHILDREN, ChildKind, Desired, NextCommand, command, defaults, desired, validate};
 use serde_json::Value;
 
@@ -36,15 +36,15 @@ pub struct Plan {
     pub before: Option<Value>,
     /// Whether kept pods must be available before requests are sent to them.
     pub waits: bool,
-    /// Each object as it is and as it becomes.
+    /// Each object before and after the adoption.
     pub pairs: Vec<Pair>,
     /// The kinds of third-party objects that are taken over, without the Deployment.
     pub taken: Vec<&'static ChildKind>,
     /// The port of the app.
     pub port: Option<i32>,
-    /// The ports that the Service keeps offering, in addition to that of the app.
-    pub beside: Vec<Value>,
-    /// Whether EndpointSlices with the new names of the Service's ports are needed before it has them.
+    /// The ports that the Service keeps, in addition to that of the app.
+    pub extra_ports: Vec<Value>,
+    /// Whether temporary EndpointSlices with the new port names of the Service are created before its ports are renamed.
     pub is_bridged: bool,
     /// What is lost.
     lost: Vec<String>,
@@ -60,12 +60,12 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
     let [service, ingress] = [&SERVICE, &INGRESS].map(|kind| found.foreign(kind, uid));
-    let live = inverse::Live {
+    let live = spec_reader::LiveObjects {
         deployment: keeper,
         service,
         ingress,
     };
-    let read = inverse::of_app(&found.name, &found.namespace, live);
+    let read = spec_reader::read_app(&found.name, &found.namespace, live);
     let pods = pods(found);
     let app = found.app.clone().unwrap_or_else(|| AppDeploy {
         // A Deployment that is created paused has no pods.
@@ -77,13 +77,13 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     });
     feasible(found, &app, pods)?;
     let wanted = wanted(&app)?;
-    let beside = match (service, app.spec.pod.container.port) {
-        (Some(service), Some(port)) => inverse::extra_ports(service, template, port),
+    let extra_ports = match (service, app.spec.pod.container.port) {
+        (Some(service), Some(port)) => spec_reader::extra_ports(service, template, port),
         _ => Vec::new(),
     };
-    let Impact { lost, notes } = impact::of(found, &read, &wanted, &beside, pods);
+    let Impact { lost, notes } = impact::of(found, &read, &wanted, &extra_ports, pods);
     let becomes = service.zip(wanted.first(&SERVICE));
-    let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &beside));
+    let becomes = becomes.map(|(live, wanted)| service_with(live, wanted, &extra_ports));
     let before = AppDeploy {
         spec: read.spec,
         ..named(found)
@@ -92,7 +92,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     let before = before.and_then(|before| desired(&before).first(&DEPLOYMENT).cloned());
     let pairs = pairs(found, &wanted, becomes.as_ref(), before.as_ref(), pods);
     let waits = match (pods, found.foreign(&DEPLOYMENT, uid)) {
-        (Pods::Own, _) => becomes.is_some() && service.is_some_and(|service| !impact::leads(service, template)),
+        (Pods::Own, _) => becomes.is_some() && service.is_some_and(|service| !impact::selects(service, template)),
         (Pods::Kept, Some(live)) => {
             let deployment = wanted.first(&DEPLOYMENT).unwrap_or(&nothing);
             let becomes = deployment_with(live, before.as_ref(), deployment);
@@ -128,7 +128,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
         taken,
         wanted,
         port,
-        beside,
+        extra_ports,
         lost,
         notes,
         is_done,
@@ -166,14 +166,14 @@ fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
     }
     if app.spec.paused {
         return Err(Error::failed(format!(
-            "AppDeploy {name} is paused, so there would be no new pods: nothing was changed"
+            "AppDeploy {name} is paused, so no new pods would start: nothing was changed"
         ))
         .next(command!("kubectl appdeploy resume {} -n {}", name, namespace)));
     }
     let uid = found.uid().unwrap_or_default();
     if found.other.is_some() && found.foreign(&DEPLOYMENT, uid).is_some() {
         return Err(Error::failed(format!(
-            "Deployment {name} exists, and the app needs its name: nothing was changed"
+            "Deployment {name} already exists, and the app needs its name: nothing was changed"
         ))
         .next(command!(
             "kubectl delete deployment {} -n {}  (if it is not needed)",
@@ -184,7 +184,7 @@ fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
     Ok(())
 }
 
-/// Returns the children that an app wants.
+/// Returns the desired children of an app.
 pub fn wanted(app: &AppDeploy) -> Result<Desired> {
     let valid = validate(app).map_err(|invalid| {
         let name = app.metadata.name.as_deref().unwrap_or_default();
@@ -213,14 +213,14 @@ fn pods(found: &Snapshot) -> Pods {
     }
 }
 
-/// Returns each object as it is and as it becomes.
+/// Returns each object before and after the adoption.
 fn pairs(found: &Snapshot, wanted: &Desired, service: Option<&Value>, before: Option<&Value>, pods: Pods) -> Vec<Pair> {
     let uid = found.uid();
     let mut pairs = Vec::new();
-    for Wanted { id, object } in wanted.iter() {
+    for DesiredChild { id, object } in wanted.iter() {
         let kind = id.kind;
         let live = if *kind == DEPLOYMENT {
-            // A ReplicaSet that a former Deployment has left does not become the app's Deployment.
+            // A ReplicaSet of a deleted Deployment does not become the app's Deployment.
             found.old().filter(|old| old["kind"] == kind.kind)
         } else {
             found.live.of(kind).filter(|live| !is_of(live, uid))
@@ -248,20 +248,20 @@ impl Plan {
     }
 
     /// Returns what happens to the pods, and what is lost.
-    pub fn summary(&self, force: bool, look: &RenderOptions) -> String {
+    pub fn summary(&self, force: bool, render: &RenderOptions) -> String {
         let pods = match self.pods {
-            Pods::Own => "belong to the app already",
-            Pods::Kept => "are kept, and nothing restarts unless the Deployment's template is shown to change",
+            Pods::Own => "already belong to the app",
+            Pods::Kept => "are kept; they restart only if the plan shows a change of the Deployment's template",
             Pods::Replaced => {
-                "are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the \
-                 old ones are deleted when the new ones serve"
+                "are replaced, because the selector of a Deployment is immutable: new ones are started first, and the old \
+                 ones are deleted when the new ones serve"
             }
         };
-        let mut lines = vec![look.sentence("", "pods: ", pods)];
+        let mut lines = vec![render.sentence("", "pods: ", pods)];
         // Without --force, the error reports it.
         let lost = self.lost.iter().filter(|_| force);
-        lines.extend(lost.map(|lost| look.sentence("", "lost: ", lost)));
-        lines.extend(self.notes.iter().map(|note| look.sentence("", "note: ", note)));
+        lines.extend(lost.map(|lost| render.sentence("", "lost: ", lost)));
+        lines.extend(self.notes.iter().map(|note| render.sentence("", "note: ", note)));
         lines.join("\n")
     }
 

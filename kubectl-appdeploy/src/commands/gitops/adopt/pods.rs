@@ -1,18 +1,18 @@
-//! What an adoption does with pods.
+//! Whether an adoption keeps or replaces pods.
 
-/// What becomes of the pods.
+/// What an adoption does with the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pods {
-    /// There are none but those of the app.
+    /// All pods already belong to the app.
     Own,
-    /// They run on: their Deployment selects them as ours does.
+    /// The pods are kept, because their Deployment has the selector that the app's Deployment has.
     Kept,
-    /// New ones take their place.
+    /// New pods replace them.
     Replaced,
 }
 
 impl Pods {
-    /// Whether new ones take their place.
+    /// Whether new pods replace them.
     pub const fn are_replaced(self) -> bool {
         matches!(self, Self::Replaced)
     }

@@ -1,4 +1,4 @@
-//! Orphans the old pods first, and deletes them last.
+//! Orphans the old pods at the start of an adoption, and deletes them at its end.
 
 use crd::label;
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -17,14 +17,14 @@ use crate::resource::children;
 use crate::resource::live_children;
 use crate::terminal::ui::Ui;
 
-/// Takes the Deployment away whose name the app's needs, and leaves its pods with its ReplicaSets, which keep them. Those
-/// are marked before, so that they are found again.
+/// Deletes the Deployment whose name the app needs, and orphans its ReplicaSets, which keep the pods. The ReplicaSets are labeled
+/// first, so that [`remove`] finds them.
 pub async fn release(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let live = found.live.of(&DEPLOYMENT);
     let Some(old) = live.filter(|live| found.other.is_none() && !live_children::is_of(live, found.uid())) else {
-        // A command that was interrupted may not have come to say that the name is free.
+        // An interrupted command may not have triggered the reconcile after the deletion.
         if found.other.is_none() && found.own().is_none() {
-            step::call_the_operator(cluster, &plan.name).await?;
+            step::trigger_reconcile(cluster, &plan.name).await?;
         }
         return Ok(());
     };
@@ -48,23 +48,23 @@ pub async fn release(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline:
         "{}: waiting until the old Deployment is deleted; its pods serve",
         plan.name
     ));
-    match wait::gone(cluster, deployments, &plan.name, Some(uid), deadline, ui).await? {
-        None => step::call_the_operator(cluster, &plan.name).await,
-        Some(_) => Err(late(plan, deadline, "the former Deployment is not gone")),
+    match wait::until_deleted(cluster, deployments, &plan.name, Some(uid), deadline, ui).await? {
+        None => step::trigger_reconcile(cluster, &plan.name).await,
+        Some(_) => Err(timed_out(plan, deadline, "the old Deployment was not deleted")),
     }
 }
 
-/// Removes the old pods, to which no request is led any more.
+/// Deletes the old pods, which receive no more requests.
 pub async fn remove(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     ui.progress(&format!("{}: waiting until the old pods are deleted", plan.name));
-    let late = || late(plan, deadline, "the old pods are not gone");
+    let timed_out = || timed_out(plan, deadline, "the old pods were not deleted");
     if let Some(other) = &found.other {
         let word = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
         let deployments = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
         let params = delete(word("uid"), PropagationPolicy::Foreground);
         cluster.call(deployments.delete(word("name"), &params)).await?;
-        let left = wait::gone(cluster, deployments, word("name"), Some(word("uid")), deadline, ui).await?;
-        return left.map_or(Ok(()), |_| Err(late()));
+        let left = wait::until_deleted(cluster, deployments, word("name"), Some(word("uid")), deadline, ui).await?;
+        return left.map_or(Ok(()), |_| Err(timed_out()));
     }
     let sets = sets(cluster);
     let marked = ListParams::default().labels(&format!("{}={}", label::REPLACED_BY, plan.name));
@@ -79,11 +79,11 @@ pub async fn remove(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: 
     }
     for set in &marked {
         let uid = set.metadata.uid.as_deref();
-        if wait::gone(cluster, sets.clone(), &set.name_any(), uid, deadline, ui)
+        if wait::until_deleted(cluster, sets.clone(), &set.name_any(), uid, deadline, ui)
             .await?
             .is_some()
         {
-            return Err(late());
+            return Err(timed_out());
         }
     }
     Ok(())
@@ -96,7 +96,7 @@ fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
 fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
-        // Not another object that has taken its name in the meantime.
+        // Another object may have been created with the same name.
         preconditions: Some(Preconditions {
             uid: Some(uid.to_owned()),
             resource_version: None,
@@ -106,7 +106,7 @@ fn delete(uid: &str, policy: PropagationPolicy) -> DeleteParams {
 }
 
 /// Returns the error for a timeout: the same command continues.
-pub fn late(plan: &Plan, deadline: Deadline, what: &str) -> Error {
+pub fn timed_out(plan: &Plan, deadline: Deadline, what: &str) -> Error {
     Error::new(ErrorKind::TimedOut, format!("{what} after {}", deadline.text()))
         .next(plan.again.clone().remark("continues"))
 }

@@ -68,12 +68,12 @@ impl Snapshot {
             endpoints::may_bridge(cluster),
         );
         let (app, live, left, found) = objects?;
-        // It is deleted after its last step.
-        let has_taken_its_place = app.as_ref().is_some_and(|app| {
+        // The other Deployment is deleted in the last step of an adoption.
+        let is_adopted = app.as_ref().is_some_and(|app| {
             let deployment = live.of(&DEPLOYMENT);
             deployment.is_some_and(|live| live_children::is_of(live, app.metadata.uid.as_deref()))
         });
-        if let (Some(other), None, false) = (other, &found, has_taken_its_place) {
+        if let (Some(other), None, false) = (other, &found, is_adopted) {
             return Err(missing(cluster, other));
         }
         let app = app.as_ref().map(|app| match Workload::read(cluster.kind, app) {
@@ -103,7 +103,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Returns the state that the plan is made for.
+    /// Returns the state that the plan depends on.
     pub fn shapes(&self) -> Vec<Value> {
         let app = self.app.as_ref().map(value);
         let live = self.live.iter().map(|(_, object)| object.clone());
@@ -113,7 +113,7 @@ impl Snapshot {
             .collect()
     }
 
-    /// Returns the identity of the app.
+    /// Returns the UID of the app.
     pub fn uid(&self) -> Option<&str> {
         self.app.as_ref()?.metadata.uid.as_deref()
     }
@@ -133,14 +133,14 @@ impl Snapshot {
             .or_else(|| self.orphans.first())
     }
 
-    /// Returns the object of a kind that has the app's name and is not the app's.
+    /// Returns the object of a kind that has the app's name but is not owned by it.
     pub fn foreign(&self, kind: &ChildKind, uid: &str) -> Option<&Value> {
         self.live.of(kind).filter(|live| !live_children::is_of(live, Some(uid)))
     }
 }
 
-/// Whether a ReplicaSet that a former Deployment of this name left has no other controller by now: a Deployment of another
-/// name that selects its pods adopts it.
+/// Whether a ReplicaSet is still an orphan of a deleted Deployment of this name. Another Deployment whose selector matches may
+/// have adopted it.
 pub fn is_left(set: &ReplicaSet, name: &str) -> bool {
     let owners = set.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -156,6 +156,6 @@ fn missing(cluster: &Cluster, deployment: &str) -> Error {
 }
 
 fn value(object: &impl serde::Serialize) -> Value {
-    // An object that was read serialises again.
+    // An object that was decoded can be encoded.
     serde_json::to_value(object).unwrap_or_default()
 }

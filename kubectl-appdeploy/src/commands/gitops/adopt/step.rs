@@ -40,8 +40,8 @@ pub async fn create(cluster: &Cluster, plan: &Plan, dry_run: DryRun) -> Result<A
     }
 }
 
-/// Waits until the operator has seen the app: without it, no new pods would start.
-pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
+/// Waits until the operator has observed the app. Without a running operator, no new pods would start.
+pub async fn until_observed(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
     if until(cluster, name, deadline, ui, Workload::is_observed).await? {
         return Ok(());
@@ -51,7 +51,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
         format!("no operator has seen {} after {}", cluster.title(name), deadline.text()),
     )
     .why("the existing objects were not changed");
-    let absence = operator::look(cluster)
+    let absence = operator::find(cluster)
         .await
         .absence(Some(&cluster.namespace), Timestamp::now());
     let error = match absence {
@@ -63,7 +63,7 @@ pub async fn until_seen(cluster: &Cluster, plan: &Plan, deadline: Deadline, ui: 
 
 /// Waits until the operator reports no name conflict. Its last status may be older than the adoption.
 pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
-    call_the_operator(cluster, name).await?;
+    trigger_reconcile(cluster, name).await?;
     let is_ours = |workload: &Workload| {
         let cause = workload.state().cause;
         cause.is_none_or(|cause| cause.reason != Reason::NameConflict.as_str())
@@ -72,18 +72,18 @@ pub async fn until_ours(cluster: &Cluster, name: &str, deadline: Deadline, ui: &
     until(cluster, name, deadline, ui, is_ours).await.map(drop)
 }
 
-/// Waits until the status is as wanted; `false` after the deadline.
+/// Waits until the app satisfies a condition. Returns whether it did before the deadline.
 async fn until(
     cluster: &Cluster,
     name: &str,
     deadline: Deadline,
     ui: &mut Ui,
-    is_wanted: impl Fn(&Workload) -> bool,
+    condition: impl Fn(&Workload) -> bool,
 ) -> Result<bool> {
     let mut changes = watch::follow_object(cluster, cluster.objects(Some(&cluster.namespace)), name);
     let reached = wait::until(&mut changes, deadline, ui, async |object: Option<DynamicObject>, ui| {
         let Some(object) = object else { return Ok(None) };
-        if is_wanted(&Workload::read(cluster.kind, &object)) {
+        if condition(&Workload::read(cluster.kind, &object)) {
             return Ok(Some(()));
         }
         ui.progress(&format!("{name}: waiting for the operator"));
@@ -93,7 +93,7 @@ async fn until(
 }
 
 /// Triggers a reconcile. The operator watches its own children, so it gets no event when a name becomes free.
-pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
+pub async fn trigger_reconcile(cluster: &Cluster, name: &str) -> Result<()> {
     let now = Timestamp::now().to_string();
     let patch = json!({"metadata": {"annotations": {annotation::ADOPTED_AT: now}}});
     let params = PatchParams {
@@ -105,8 +105,8 @@ pub async fn call_the_operator(cluster: &Cluster, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the app is not there any more: what it takes over then would be deleted with it.
-pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()> {
+/// Fails if the app was deleted. Objects that it adopts would then be garbage-collected.
+pub async fn check_app_exists(cluster: &Cluster, name: &str, uid: &str) -> Result<()> {
     let api = cluster.objects(Some(&cluster.namespace));
     let app = cluster.call(api.get_opt(name)).await?.map(|app| app.metadata);
     if app.is_some_and(|app| app.uid.as_deref() == Some(uid) && app.deletion_timestamp.is_none()) {
@@ -115,7 +115,7 @@ pub async fn still_there(cluster: &Cluster, name: &str, uid: &str) -> Result<()>
     Err(readiness::deleted(cluster, name).why("objects that were not adopted yet are unchanged"))
 }
 
-/// Waits until the app's own pods are all available.
+/// Waits until all of the app's own pods are available.
 pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline: Deadline, ui: &mut Ui) -> Result<()> {
     let name = &plan.name;
     let api = live_children::api(cluster, &DEPLOYMENT, &cluster.namespace);
@@ -139,12 +139,12 @@ pub async fn until_available(cluster: &Cluster, plan: &Plan, uid: &str, deadline
     });
     match available.await? {
         Some(()) => Ok(()),
-        None => Err(late(cluster, plan, deadline).await?),
+        None => Err(unavailable_pods(cluster, plan, deadline).await?),
     }
 }
 
-/// Returns the error for late pods, with the cause in the app's status.
-async fn late(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Error> {
+/// Returns the error for pods that are not available in time, with the cause in the app's status.
+async fn unavailable_pods(cluster: &Cluster, plan: &Plan, deadline: Deadline) -> Result<Error> {
     let name = &plan.name;
     let api = cluster.objects(Some(&cluster.namespace));
     let app = cluster.call(api.get_opt(name)).await?;
@@ -178,11 +178,11 @@ pub struct Takeover<'a> {
     /// The rendered spec of a Deployment.
     pub before: Option<&'a Value>,
     /// The additional ports that a Service keeps.
-    pub beside: &'a [Value],
+    pub extra_ports: &'a [Value],
 }
 
-/// Makes a third-party object a child of the app: owner, labels and wanted fields in one write. Before
-/// that it only gets the label with the app's name, for the sake of [`Takeover::done`].
+/// Makes a third-party object a child of the app: owner, labels and wanted fields in one write. Before that, it adds only the label
+/// with the app's name, which [`Takeover::done`] needs.
 ///
 /// The operator then finds a child without its hash and applies its own version, so the result does not depend on when this
 /// command is interrupted.
@@ -220,7 +220,7 @@ pub async fn take_over(cluster: &Cluster, over: Takeover<'_>, dry_run: DryRun) -
         };
         match cluster.attempt(api.replace(name, &params, &object)).await? {
             Ok(_) => return Ok(()),
-            // Its controllers write its status; what was compared must be what is changed.
+            // Controllers write its status. The object must be compared again before it is replaced.
             Err(kube::Error::Api(status)) if status.is_conflict() && tries < 5 => {
                 tries += 1;
                 let again = cluster.call(api.get(name)).await?;
@@ -260,7 +260,7 @@ impl Takeover<'_> {
         let mut object = if *self.kind == DEPLOYMENT {
             deployment_with(live, self.before, &wanted)
         } else if *self.kind == SERVICE {
-            service_with(live, &wanted, self.beside)
+            service_with(live, &wanted, self.extra_ports)
         } else {
             merged(live, None, &wanted)
         };
@@ -316,13 +316,13 @@ mod tests {
                 "ownerReferences": [{"kind": "AppDeploy", "name": "shop", "uid": "u1", "controller": true}]},
             "spec": {"selector": {"appdeploy.dev/app": "shop"}, "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]},
         });
-        let beside = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
+        let extra_ports = [json!({"name": "port-8080", "port": 8080, "targetPort": "http", "protocol": "TCP"})];
         let over = Takeover {
             kind: &SERVICE,
             live: &live,
             wanted: &wanted,
             before: None,
-            beside: &beside,
+            extra_ports: &extra_ports,
         };
         insta::assert_json_snapshot!(over.done(&live));
     }

@@ -9,28 +9,24 @@ use k8s_openapi::api::core::v1::Event;
 use model::children::DEPLOYMENT;
 
 use super::spec;
-use super::writer::Page;
 use crate::diagnosis::events::table::table;
+use crate::diagnosis::queue::used;
 use crate::diagnosis::request_path::{self, Diagnosis, PathContext};
 use crate::diagnosis::tree;
-use crate::output::age::age;
-use crate::output::table::{Cell, Table};
+use crate::output::description::Page;
 use crate::resource::children::{Children, Section};
 use crate::resource::revision::{self, Revision};
 use crate::resource::workload::{Workload, url};
 use crate::terminal::ui::{RenderOptions, Style};
 
-/// How many events are shown: the youngest.
-const EVENTS: usize = 15;
-
-/// What is described.
+/// The described object.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
     /// Whose page it is.
     pub workload: &'a Workload,
     /// Its children.
     pub children: &'a Children,
-    /// Its events, and those of its children.
+    /// The events of the object and its children.
     pub events: &'a Section<Event>,
     /// What else is known.
     pub asked: &'a PathContext,
@@ -39,7 +35,7 @@ pub struct Subject<'a> {
 }
 
 /// Returns the page.
-pub fn text(subject: &Subject<'_>, look: &RenderOptions) -> String {
+pub fn text(subject: &Subject<'_>, render: &RenderOptions) -> String {
     let Subject {
         workload,
         children,
@@ -49,13 +45,13 @@ pub fn text(subject: &Subject<'_>, look: &RenderOptions) -> String {
     } = *subject;
     let mut page = Page {
         text: String::new(),
-        look,
+        render,
     };
     let story = request_path::diagnose(workload, children, asked, now);
-    head(&mut page, workload, now);
+    page.head(workload.meta(), now);
     spec::write(&mut page, workload);
     state(&mut page, workload, children, &story);
-    conditions(&mut page, workload, now);
+    page.conditions(workload.state().conditions, now);
     let view = tree::View {
         broken: story.broken,
         wide: false,
@@ -66,38 +62,16 @@ pub fn text(subject: &Subject<'_>, look: &RenderOptions) -> String {
     if tree.is_empty() {
         page.line("Children", "<none>");
     } else {
-        page.section("Children", &tree.text(look.color));
+        page.section("Children", &tree.text(render.color));
     }
-    match events {
-        Ok(events) if events.is_empty() => page.line("Events", "<none>"),
-        Ok(all) => {
-            let table = table(&all[all.len().saturating_sub(EVENTS)..], now).wrapped(look.color, page.room());
-            page.section("Events", &table);
-        }
-        Err(why) => page.line("Events", why),
+    if !asked.queues.is_empty() {
+        let queues = used::table(&asked.queues).wrapped(render.color, page.room());
+        page.section("Queues", &queues);
     }
+    let table = |events: &[Event]| table(events, now);
+    page.events(events, table);
     page.text.truncate(page.text.trim_end().len());
     page.text
-}
-
-fn head(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
-    page.line("Name", workload.name());
-    page.line("Namespace", workload.namespace());
-    let labels: Vec<String> = workload
-        .meta()
-        .labels
-        .iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    if !labels.is_empty() {
-        page.list("Labels", &labels);
-    }
-    let created = workload.meta().creation_timestamp.as_ref();
-    page.line("Age", &age(created, now));
-    if let Some(created) = created {
-        page.line("Created", &created.0.to_string());
-    }
 }
 
 fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &Diagnosis) {
@@ -166,25 +140,6 @@ fn rollout(page: &mut Page<'_>, children: &Children) {
         page.list("Serving", &serving);
         page.line("Rolling out", &text(&newest));
     }
-}
-
-fn conditions(page: &mut Page<'_>, workload: &Workload, now: Timestamp) {
-    let conditions = workload.state().conditions;
-    if conditions.is_empty() {
-        page.line("Conditions", "<none>");
-        return;
-    }
-    let mut table = Table::new(vec!["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
-    for condition in conditions {
-        table.row(vec![
-            condition.type_.clone().into(),
-            condition.status.clone().into(),
-            condition.reason.clone().into(),
-            age(Some(&condition.last_transition_time), now).into(),
-            Cell::from(condition.message.clone()),
-        ]);
-    }
-    page.section("Conditions", &table.wrapped(page.look.color, page.room()));
 }
 
 #[cfg(test)]
@@ -299,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_ends_where_the_terminal_does() {
+    fn description_is_cut_at_the_width_of_the_terminal() {
         let app = app(
             "shop",
             &json!({"image": "shop:1"}),
@@ -343,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_of_a_pod_set_has_its_own_lines() {
+    fn description_of_a_pod_set_has_its_own_lines() {
         let mut batch = batch();
         let Workload::PodSet(set) = &mut batch else { panic!() };
         set.spec.replace_pods = ["batch-0", "batch-3"]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crd::{AppDeploySpec, EnvVar, PodFields, PodSet, Quantity, SecurityProfile};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::writer::Page;
+use crate::output::description::Page;
 use crate::output::formats::some;
 use crate::resource::workload::Workload;
 
@@ -14,7 +14,7 @@ pub fn write(page: &mut Page<'_>, workload: &Workload) {
     page.line("Image", &workload.pod().container.image);
     match workload {
         Workload::App(app) => route(page, &app.spec),
-        Workload::PodSet(set) => pace(page, set),
+        Workload::PodSet(set) => replacement(page, set),
     }
     pod(page, workload.pod());
 }
@@ -38,8 +38,8 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
     );
 }
 
-/// How the pods of a pod set come and go.
-fn pace(page: &mut Page<'_>, set: &PodSet) {
+/// How pods of a pod set are replaced.
+fn replacement(page: &mut Page<'_>, set: &PodSet) {
     let spec = &set.spec;
     // A pod that was replaced stays in the spec.
     let there = set.status.iter().flat_map(|status| &status.pod_names);

@@ -8,22 +8,22 @@ use model::NextCommand;
 
 use super::table::{View, table};
 use crate::output::formats::some;
-use crate::resource::workload::Workload;
+use crate::resource::custom_resource::CustomResource;
 use crate::terminal::ui::RenderOptions;
 
 /// Returns the table with its explanations.
 pub fn text(
-    all: &[Workload],
+    all: &[CustomResource],
     view: View,
     absence: Option<(String, NextCommand)>,
     now: Timestamp,
-    look: &RenderOptions,
+    render: &RenderOptions,
 ) -> String {
-    let rows = rows(all, view, now, look, &mut Vec::new());
+    let rows = rows(all, view, now, render, &mut Vec::new());
     if !view.headers {
         return rows;
     }
-    let notes = notes(all, view, absence, look);
+    let notes = notes(all, view, absence, render);
     if notes.is_empty() {
         rows
     } else {
@@ -32,32 +32,43 @@ pub fn text(
 }
 
 /// Returns the rows, below others of these widths.
-pub fn rows(all: &[Workload], view: View, now: Timestamp, look: &RenderOptions, widths: &mut Vec<usize>) -> String {
+pub fn rows(
+    all: &[CustomResource],
+    view: View,
+    now: Timestamp,
+    render: &RenderOptions,
+    widths: &mut Vec<usize>,
+) -> String {
     let mut table = table(&sorted(all), view, now).below(widths);
     if !view.wide {
-        table = table.fit("URL", look.width);
+        table = table.fit("URL", render.width);
     }
     if !view.headers {
         table = table.without_header();
     }
-    table.text(look.color)
+    table.text(render.color)
 }
 
 /// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
-pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)>, look: &RenderOptions) -> String {
+pub fn notes(
+    all: &[CustomResource],
+    view: View,
+    absence: Option<(String, NextCommand)>,
+    render: &RenderOptions,
+) -> String {
     let all = sorted(all);
     let mut parts = Vec::new();
-    let said = said(&all, view, absence.is_some(), look);
+    let said = said(&all, view, absence.is_some(), render);
     if !said.is_empty() {
         parts.push(said.join("\n"));
     }
     for (why, names) in hidden(&all, view) {
         let note = format!("{}: {why}", some(&names));
-        parts.push(look.sentence("", "note:", &note));
+        parts.push(render.sentence("", "note:", &note));
     }
     if let Some((why, next)) = absence {
-        let why = look.sentence("", "why: ", &why);
-        parts.push(format!("{why}\n{}", look.next("", &next)));
+        let why = render.sentence("", "why: ", &why);
+        parts.push(format!("{why}\n{}", render.next("", &next)));
     }
     if parts.is_empty() {
         return String::new();
@@ -65,8 +76,8 @@ pub fn notes(all: &[Workload], view: View, absence: Option<(String, NextCommand)
     format!("\n{}", parts.join("\n\n"))
 }
 
-fn sorted(all: &[Workload]) -> Vec<&Workload> {
-    let mut all: Vec<&Workload> = all.iter().collect();
+fn sorted(all: &[CustomResource]) -> Vec<&CustomResource> {
+    let mut all: Vec<&CustomResource> = all.iter().collect();
     all.sort_by_key(|one| (one.namespace(), one.name()));
     all
 }
@@ -75,16 +86,16 @@ fn sorted(all: &[Workload]) -> Vec<&Workload> {
 const EXPLAINED: usize = 10;
 
 /// Returns the explanation of each that is not ready.
-fn said(all: &[&Workload], view: View, absence: bool, look: &RenderOptions) -> Vec<String> {
+fn said(all: &[&CustomResource], view: View, absence: bool, render: &RenderOptions) -> Vec<String> {
     let said = all.iter().filter_map(|one| {
         // One sentence at the end is for all of these.
-        if absence && one.state().observed.is_none() {
+        if absence && one.summary().observed.is_none() {
             return None;
         }
-        let (why, next) = one.explanation()?;
-        let mut note = look.sentence("", &format!("{}:", name(one, view)), &why);
+        let (why, next) = one.summary().explanation()?;
+        let mut note = render.sentence("", &format!("{}:", name(one, view)), &why);
         if let Some(next) = next {
-            let _ = write!(note, "\n{}", look.next("  ", &next));
+            let _ = write!(note, "\n{}", render.next("  ", &next));
         }
         Some(note)
     });
@@ -98,10 +109,12 @@ fn said(all: &[&Workload], view: View, absence: bool, look: &RenderOptions) -> V
 }
 
 /// Returns those that are ready, but not reachable from outside, by reason.
-fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
+fn hidden(all: &[&CustomResource], view: View) -> BTreeMap<String, Vec<String>> {
     let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for one in all {
-        if let Some(why) = one.hidden() {
+        if let CustomResource::Workload(workload) = one
+            && let Some(why) = workload.hidden()
+        {
             hidden.entry(why.to_owned()).or_default().push(name(one, view));
         }
     }
@@ -109,7 +122,7 @@ fn hidden(all: &[&Workload], view: View) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Returns a name, with its namespace if several are listed.
-fn name(one: &Workload, view: View) -> String {
+fn name(one: &CustomResource, view: View) -> String {
     if view.namespaces && !one.namespace().is_empty() {
         format!("{}/{}", one.namespace(), one.name())
     } else {
@@ -120,6 +133,8 @@ fn name(one: &Workload, view: View) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::resource::queue::tests as queue;
+    use crate::resource::workload::Workload;
     use serde_json::{Value, json};
 
     /// Noon of the day on which all apps of the tests were created at midnight.
@@ -208,6 +223,25 @@ pub mod tests {
         )
     }
 
+    /// Returns objects as a list shows them.
+    pub fn listed<const N: usize>(all: [Workload; N]) -> Vec<CustomResource> {
+        all.map(CustomResource::from).into()
+    }
+
+    fn queues() -> Vec<CustomResource> {
+        let ready = json!({"observedGeneration": 1, "url": "http://sqs.example:9324/000000000000/default_orders",
+            "approximateDepth": 12, "conditions": [cond("Ready", "True", "Available", "")]});
+        let next = "kubectl appdeploy queue adopt invoices -n default";
+        let taken = queue::broken("QueueConflict", "a queue with this name exists", next);
+        let fifo = json!({"sqs": {"region": "eu-west-1", "type": "FIFO"}});
+        let all = [
+            queue::queue("orders", &json!({}), &ready),
+            queue::queue("invoices", &json!({}), &taken),
+            queue::queue("mails", &fifo, &json!({})),
+        ];
+        all.map(CustomResource::Queue).into()
+    }
+
     const PLAIN: View = View {
         namespaces: false,
         wide: false,
@@ -215,8 +249,8 @@ pub mod tests {
     };
 
     #[test]
-    fn a_list_shows_each_app_and_explains_what_is_not_ready() {
-        let apps = [worker(), healthy(), broken()];
+    fn list_shows_each_app_and_explains_those_that_are_not_ready() {
+        let apps = listed([worker(), healthy(), broken()]);
         insta::assert_snapshot!(text(&apps, PLAIN, None, noon(), &RenderOptions::default()), @r"
         NAME     READY   PODS   REASON          URL                   AGE
         blog     False   0/2    ImageNotFound   http://blog.default   12h
@@ -236,7 +270,7 @@ pub mod tests {
             wide: true,
             headers: true,
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &RenderOptions { width: Some(80), ..RenderOptions::default() }), @r"
+        insta::assert_snapshot!(text(&listed([healthy(), broken()]), view, None, noon(), &RenderOptions { width: Some(80), ..RenderOptions::default() }), @r"
         NAMESPACE   NAME   READY   PODS   REASON          URL                   ADDRESS    IMAGE                   AGE
         default     blog   False   0/2    ImageNotFound   http://blog.default   <none>     nginx:1.99              12h
         default     shop   True    3/3    Ready           http://shop.default   10.0.0.7   ghcr.io/acme/shop:1.4   12h
@@ -247,8 +281,8 @@ pub mod tests {
     }
 
     #[test]
-    fn pod_sets_have_columns_of_their_own() {
-        let sets = [workers(), batch()];
+    fn pod_sets_have_their_own_columns() {
+        let sets = listed([workers(), batch()]);
         insta::assert_snapshot!(text(&sets, PLAIN, None, noon(), &RenderOptions { width: Some(80), ..RenderOptions::default() }), @r"
         NAME      READY   PODS   REASON          AGE
         batch     False   6/8    ImageNotFound   12h
@@ -267,27 +301,58 @@ pub mod tests {
     }
 
     #[test]
+    fn queues_have_a_depth() {
+        let absence = Some((
+            "no operator is installed in this cluster".to_owned(),
+            "kubectl appdeploy install".into(),
+        ));
+        let narrow = RenderOptions {
+            width: Some(80),
+            ..RenderOptions::default()
+        };
+        insta::assert_snapshot!(text(&queues(), PLAIN, absence, noon(), &narrow), @r"
+        NAME       READY     DEPTH       REASON          URL                         AGE
+        invoices   False     <unknown>   QueueConflict   <pending>                   12h
+        mails      Unknown   <unknown>   Pending         <pending>                   12h
+        orders     True      12          Available       http://sqs.example:9324/…   12h
+
+        invoices: a queue with this name exists
+          next: kubectl appdeploy queue adopt invoices -n default
+
+        why:  no operator is installed in this cluster
+        next: kubectl appdeploy install
+        ");
+        let wide = View { wide: true, ..PLAIN };
+        insta::assert_snapshot!(table(&queues().iter().collect::<Vec<_>>(), wide, noon()).text(false), @r"
+        NAME       READY     DEPTH       REASON          URL                                                   REGION      TYPE       AGE
+        orders     True      12          Available       http://sqs.example:9324/000000000000/default_orders   us-east-1   Standard   12h
+        invoices   False     <unknown>   QueueConflict   <pending>                                             us-east-1   Standard   12h
+        mails      Unknown   <unknown>   Pending         <pending>                                             eu-west-1   FIFO       12h
+        ");
+    }
+
+    #[test]
     fn header_can_be_omitted() {
         let view = View {
             headers: false,
             ..PLAIN
         };
-        insta::assert_snapshot!(text(&[healthy(), broken()], view, None, noon(), &RenderOptions::default()), @r"
+        insta::assert_snapshot!(text(&listed([healthy(), broken()]), view, None, noon(), &RenderOptions::default()), @r"
         blog   False   0/2    ImageNotFound   http://blog.default   12h
         shop   True    3/3    Ready           http://shop.default   12h
         ");
     }
 
     #[test]
-    fn an_app_that_no_operator_sees_says_so_once() {
+    fn unmanaged_app_is_reported_once() {
         let absence = Some((
             "no operator is installed in this cluster".to_owned(),
             "kubectl appdeploy install".into(),
         ));
-        let apps = [
+        let apps = listed([
             app("a", &json!({"image": "nginx", "port": 80}), &json!({})),
             app("b", &json!({"image": "nginx"}), &json!({})),
-        ];
+        ]);
         insta::assert_snapshot!(text(&apps, PLAIN, absence, noon(), &RenderOptions::default()), @r"
         NAME   READY     PODS   REASON    URL         AGE
         a      Unknown   0/1    Pending   <pending>   12h
@@ -299,7 +364,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_terminal_of_eighty_columns_is_enough() {
+    fn list_fits_into_eighty_columns() {
         let long = app(
             &"x".repeat(35),
             &json!({"image": "nginx", "port": 80}),
@@ -309,7 +374,7 @@ pub mod tests {
             }),
         );
         let text = text(
-            &[long],
+            &listed([long]),
             PLAIN,
             None,
             noon(),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::table::{self, View};
+use crate::diagnosis::queue::used;
 use crate::diagnosis::request_path::{self, PathContext};
 use crate::diagnosis::tree;
 use crate::output::formats::some;
@@ -30,7 +31,7 @@ pub struct Page<'a> {
 }
 
 /// Returns the page.
-pub fn text(page: &Page<'_>, look: &RenderOptions) -> String {
+pub fn text(page: &Page<'_>, render: &RenderOptions) -> String {
     let Page {
         workload,
         children,
@@ -43,27 +44,32 @@ pub fn text(page: &Page<'_>, look: &RenderOptions) -> String {
         wide,
         headers: true,
     };
-    let table = table::table(&[workload], view, now);
-    let table = if wide { table } else { table.fit("URL", look.width) };
-    let mut text = table.text(look.color);
+    let table = table::table(&[&workload.clone().into()], view, now);
+    let table = if wide { table } else { table.fit("URL", render.width) };
+    let mut text = table.text(render.color);
     let story = request_path::diagnose(workload, children, asked, now);
     let told = story.why.as_ref().map_or("", |(why, _)| why.as_str()).to_owned();
     let notes = story.notes.into_iter().map(|note| ("note:", note));
     for (label, (sentence, next)) in story.why.into_iter().map(|why| ("why: ", why)).chain(notes) {
-        let _ = write!(text, "\n\n{}", look.sentence("", label, &sentence));
+        let _ = write!(text, "\n\n{}", render.sentence("", label, &sentence));
         if let Some(next) = next {
-            let _ = write!(text, "\n{}", look.next("", &next));
+            let _ = write!(text, "\n{}", render.next("", &next));
         }
     }
     let view = tree::View {
         broken: story.broken,
         wide,
-        width: look.width,
+        width: render.width,
         now,
     };
     let tree = tree::table(workload, children, view);
     if !tree.is_empty() {
-        let _ = write!(text, "\n\n{}", tree.text(look.color));
+        let _ = write!(text, "\n\n{}", tree.text(render.color));
+    }
+    if !asked.queues.is_empty() {
+        let queues = used::table(&asked.queues);
+        let queues = if wide { queues } else { queues.fit("URL", render.width) };
+        let _ = write!(text, "\n\n{}", queues.text(render.color));
     }
     let mut space = "\n\n";
     for (why, names) in troubles(workload, children) {
@@ -71,7 +77,7 @@ pub fn text(page: &Page<'_>, look: &RenderOptions) -> String {
             let _ = write!(
                 text,
                 "{space}{}",
-                look.sentence("", &format!("{}:", some(&names)), &why)
+                render.sentence("", &format!("{}:", some(&names)), &why)
             );
             space = "\n";
         }
@@ -86,7 +92,7 @@ fn troubles(workload: &Workload, children: &Children) -> BTreeMap<String, Vec<St
     if let Workload::PodSet(_) = workload {
         let pods = children.pods.iter().flatten();
         let living = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        for trouble in living.filter_map(pod::trouble) {
+        for trouble in living.filter_map(pod::pod_problem) {
             troubles.entry(trouble.message).or_default().push(trouble.pod);
         }
     }
@@ -110,19 +116,19 @@ mod tests {
         }
     }
 
-    fn text(workload: &Workload, children: &Children, look: &RenderOptions) -> String {
-        asked(workload, children, &PathContext::default(), look)
+    fn text(workload: &Workload, children: &Children, render: &RenderOptions) -> String {
+        asked(workload, children, &PathContext::default(), render)
     }
 
-    fn asked(workload: &Workload, children: &Children, asked: &PathContext, look: &RenderOptions) -> String {
+    fn asked(workload: &Workload, children: &Children, asked: &PathContext, render: &RenderOptions) -> String {
         let page = Page {
             workload,
             children,
             asked,
-            wide: look.width.is_none(),
+            wide: render.width.is_none(),
             now: noon(),
         };
-        super::text(&page, look)
+        super::text(&page, render)
     }
 
     fn meta(name: &str, owner: &str) -> Value {
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_is_shown_with_its_range() {
+    fn autoscaler_is_shown_with_its_range() {
         let scaler = json!({"metadata": {"name": "busy", "creationTimestamp": "2026-06-01T11:58:00Z"}, "spec": {"minReplicas": 2,
             "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "name": "blog"}}});
         let family = Children {
@@ -313,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_about_to_expire_breaks_nothing_yet() {
+    fn certificate_that_expires_soon_is_a_warning() {
         let tls = Tls::read(Some(&secret(&pem(&["*.example.com"], (6, 9)))));
         let text = text(&blog(1, Some("blog-tls")), &with_tls(tls), &RenderOptions::default());
         assert!(
@@ -417,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_app_that_is_scaled_to_zero_is_not_broken() {
+    fn app_scaled_to_zero_has_no_problem() {
         insta::assert_snapshot!(text(&blog(0, None), &served(vec![]), &narrow()), @r"
         NAME   READY   PODS   REASON         URL                        AGE
         blog   True    0/0    ScaledToZero   http://blog.example.com/   12h
@@ -461,6 +467,21 @@ mod tests {
         assert!(page.contains("\n✖ Ingress               -       foreign "), "{page}");
         let page = taken("Service");
         assert!(page.contains(" Ingress               -       missing "), "{page}");
+    }
+
+    #[test]
+    fn queues_of_an_app_are_shown_with_their_depth() {
+        let context = PathContext {
+            queues: used::tests::sample(),
+            ..PathContext::default()
+        };
+        let page = asked(&healthy(), &children(vec![]), &context, &RenderOptions::default());
+        let url = "http://sqs.example:9324/000000000000/default_orders";
+        assert!(
+            page.contains(&format!("\norders   True      12          Available         {url}"))
+                && page.contains("\nmails    Unknown   <unknown>   missing "),
+            "{page}"
+        );
     }
 
     #[test]
@@ -643,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_set_whose_pods_may_not_be_listed_still_has_a_page() {
+    fn pod_set_is_shown_without_the_right_to_list_pods() {
         let children = Children::of_pods(Err("n/a (forbidden)".to_owned()));
         insta::assert_snapshot!(text(&workers(), &children, &narrow()), @r"
         NAME      READY   PODS   REASON        AGE

@@ -1,10 +1,12 @@
-//! The table of apps or pod sets.
+//! The table of apps, pod sets or queues.
 
-use crd::{Kind, PodSet};
+use crd::{AppQueue, Kind, PodSet};
 use jiff::Timestamp;
 
 use crate::output::age::age;
 use crate::output::table::{Cell, Table};
+use crate::resource::custom_resource::CustomResource;
+use crate::resource::queue;
 use crate::resource::workload::{Workload, url};
 
 /// What the table shows.
@@ -26,19 +28,49 @@ impl View {
     }
 }
 
-/// Returns the rows. All are of one kind, and there is one at least.
-pub fn table(all: &[&Workload], view: View, now: Timestamp) -> Table {
-    let mut header = vec!["NAME", "READY", "PODS", "REASON"];
-    let (columns, wide): (&[&str], &[&str]) = match all.first().map(|one| one.kind()) {
-        Some(Kind::PodSet) => (&[], &["UPDATED", "IMAGE", "NAMES"]),
-        _ => (&["URL"], &["ADDRESS", "IMAGE"]),
-    };
-    header.extend(columns);
+/// The columns in which kinds differ.
+struct Columns {
+    /// What is counted, between READY and REASON.
+    count: &'static str,
+    /// After REASON.
+    always: &'static [&'static str],
+    /// After these, with `-o wide`.
+    wide: &'static [&'static str],
+}
+
+impl Columns {
+    const fn of(kind: Option<Kind>) -> Self {
+        match kind {
+            Some(Kind::AppDeploy) => Self {
+                count: "PODS",
+                always: &["URL"],
+                wide: &["ADDRESS", "IMAGE"],
+            },
+            Some(Kind::PodSet) => Self {
+                count: "PODS",
+                always: &[],
+                wide: &["UPDATED", "IMAGE", "NAMES"],
+            },
+            None => Self {
+                count: "DEPTH",
+                always: &["URL"],
+                wide: &["REGION", "TYPE"],
+            },
+        }
+    }
+}
+
+/// Returns the rows. There is at least one, and all are of one kind.
+pub fn table(all: &[&CustomResource], view: View, now: Timestamp) -> Table {
+    let kind = all.first().map(|one| one.summary().kind.workload);
+    let columns = Columns::of(kind.unwrap_or(Some(Kind::AppDeploy)));
+    let mut header = vec!["NAME", "READY", columns.count, "REASON"];
+    header.extend(columns.always);
     if view.namespaces {
         header.insert(0, "NAMESPACE");
     }
     if view.wide {
-        header.extend(wide);
+        header.extend(columns.wide);
     }
     header.push("AGE");
     let mut table = Table::new(header);
@@ -48,43 +80,58 @@ pub fn table(all: &[&Workload], view: View, now: Timestamp) -> Table {
     table
 }
 
-fn row(one: &Workload, view: View, now: Timestamp) -> Vec<Cell> {
-    let mood = one.mood();
+fn row(one: &CustomResource, view: View, now: Timestamp) -> Vec<Cell> {
+    let summary = one.summary();
+    let mood = summary.mood();
+    let (count, columns, wide) = match one {
+        CustomResource::Workload(workload) => {
+            let (columns, wide) = of_workload(workload);
+            (Cell::styled(workload.ready(), mood), columns, wide)
+        }
+        CustomResource::Queue(queue) => of_queue(queue),
+    };
     let mut row: Vec<Cell> = Vec::new();
     if view.namespaces {
-        row.push(one.namespace().into());
+        row.push(summary.namespace().into());
     }
-    row.push(one.name().into());
-    row.push(Cell::styled(one.ready_status(), mood));
-    row.push(Cell::styled(one.ready(), mood));
-    row.push(Cell::styled(one.reason(), mood));
-    let (columns, wide) = match one {
-        Workload::App(app) => {
-            let address = app
-                .status
-                .as_ref()
-                .and_then(|status| status.address())
-                .map(str::to_owned);
-            (
-                vec![url(app).into()],
-                vec![address.unwrap_or_default(), app.spec.pod.container.image.clone()],
-            )
-        }
-        Workload::PodSet(set) => (
-            Vec::new(),
-            vec![
-                one.state().updated.to_string(),
-                set.spec.pod().container.image.clone(),
-                pods(set),
-            ],
-        ),
-    };
+    row.push(summary.name().into());
+    row.push(Cell::styled(summary.ready_status(), mood));
+    row.push(count);
+    row.push(Cell::styled(summary.reason(), mood));
     row.extend(columns);
     if view.wide {
         row.extend(wide.into_iter().map(Cell::from));
     }
-    row.push(age(one.meta().creation_timestamp.as_ref(), now).into());
+    row.push(age(summary.meta.creation_timestamp.as_ref(), now).into());
     row
+}
+
+/// Returns the cells between REASON and AGE, and those with `-o wide`.
+fn of_workload(workload: &Workload) -> (Vec<Cell>, Vec<String>) {
+    match workload {
+        Workload::App(app) => {
+            let status = app.status.as_ref();
+            let address = status.and_then(|status| status.address()).map(str::to_owned);
+            let image = app.spec.pod.container.image.clone();
+            (vec![url(app).into()], vec![address.unwrap_or_default(), image])
+        }
+        Workload::PodSet(set) => {
+            let updated = workload.state().updated.to_string();
+            let image = set.spec.pod().container.image.clone();
+            (Vec::new(), vec![updated, image, pods(set)])
+        }
+    }
+}
+
+/// Returns the number of messages, the cells between REASON and AGE, and those with `-o wide`.
+fn of_queue(one: &AppQueue) -> (Cell, Vec<Cell>, Vec<String>) {
+    let region = one.spec.sqs.region.clone();
+    let url = queue::url(one).unwrap_or("<pending>");
+    (
+        queue::depth_text(one).into(),
+        vec![url.into()],
+        vec![region, queue::type_of(one).to_owned()],
+    )
 }
 
 /// Returns the first pods of a pod set and the number of the others, without spaces.

@@ -15,7 +15,7 @@ use crate::cluster::wait::Deadline;
 use crate::cluster::watch::{self, Change, Changes, Connection, Watched};
 use crate::diagnosis::readiness::{self, Readiness};
 use crate::error::{Error, Kind, Result};
-use crate::resource::workload::Workload;
+use crate::resource::custom_resource::CustomResource;
 use crate::terminal::ui::Ui;
 
 /// When a watch ends.
@@ -23,7 +23,7 @@ use crate::terminal::ui::Ui;
 pub enum Until {
     /// Until all are ready.
     Ready,
-    /// Until none is there.
+    /// Until all are deleted.
     Deleted,
 }
 
@@ -40,14 +40,14 @@ enum End {
 
 impl Until {
     /// Returns the result of a watch that ends. `names` are the watched objects; none for all.
-    fn end(self, all: &[Workload], names: &[String]) -> Option<End> {
+    fn end(self, all: &[CustomResource], names: &[String]) -> Option<End> {
         let gone = names.iter().find(|name| !all.iter().any(|one| one.name() == *name));
         match (self, gone) {
             (Self::Deleted, _) => all.is_empty().then_some(End::Reached),
             (Self::Ready, Some(name)) => Some(End::Gone(name.clone())),
             (Self::Ready, None) if all.is_empty() => None,
             (Self::Ready, None) => {
-                let verdicts: Vec<Readiness> = all.iter().map(readiness::of).collect();
+                let verdicts: Vec<Readiness> = all.iter().map(|one| readiness::of(one.summary())).collect();
                 if let Some(index) = verdicts.iter().position(|verdict| *verdict == Readiness::Stalled) {
                     return Some(End::Stalled(index));
                 }
@@ -57,8 +57,8 @@ impl Until {
         }
     }
 
-    /// Returns the current state and the one that is waited for, for the error of a timeout.
-    const fn hope(self) -> (&'static str, &'static str) {
+    /// Returns the current and the awaited state, for the error of a timeout.
+    const fn states(self) -> (&'static str, &'static str) {
         match self {
             Self::Ready => ("is not ready", "become so"),
             Self::Deleted => ("is not deleted", "be so"),
@@ -93,20 +93,20 @@ pub async fn run(args: &Args, cluster: &Cluster, ui: &mut Ui) -> Result<()> {
     // --until without --timeout does not wait indefinitely for an unreachable cluster.
     let connection = Connection::first(args.until.is_some() && args.timeout.is_none());
     let mut all = Vec::new();
-    let show = async {
+    let show = Box::pin(async {
         if ui.screen() && !matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name)) {
-            let first = first.map(|object| Workload::read(cluster.kind, &object));
+            let first = first.map(|object| CustomResource::read(cluster.kind_info(), &object));
             screen::run(args, cluster, first, (changes, connection), &mut all, ui).await
         } else {
             lines::run(args, cluster, Watched::new(changes, connection), &mut all, ui).await
         }
-    };
+    });
     let Some((until, deadline)) = args.until.zip(args.timeout.map(Deadline::after)) else {
         return show.await;
     };
     match deadline.bound(show).await {
         Some(outcome) => outcome,
-        None => Err(late(args, cluster, until, &all, deadline).await),
+        None => Err(timed_out(args, cluster, until, &all, deadline).await),
     }
 }
 
@@ -126,14 +126,14 @@ fn only(changes: Changes<Event<DynamicObject>>, names: Vec<String>) -> Changes<E
         .boxed()
 }
 
-/// Returns what to say when the time is over: of the first that is not as it was waited for.
-async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], deadline: Deadline) -> Error {
+/// Returns the error of a timeout, about the first object that is not in the awaited state.
+async fn timed_out(args: &Args, cluster: &Cluster, until: Until, all: &[CustomResource], deadline: Deadline) -> Error {
     let last = match until {
-        Until::Ready => all.iter().find(|one| readiness::of(one) != Readiness::Ready),
+        Until::Ready => all.iter().find(|one| readiness::of(one.summary()) != Readiness::Ready),
         Until::Deleted => all.first(),
     };
     let Some(name) = last
-        .map(Workload::name)
+        .map(CustomResource::name)
         .or(args.which.names.first().map(String::as_str))
     else {
         let words = cluster.kind_info();
@@ -142,15 +142,23 @@ async fn late(args: &Args, cluster: &Cluster, until: Until, all: &[Workload], de
             format!("there are no {} after {}", words.many, deadline.text()),
         );
     };
-    readiness::timed_out(cluster, name, last, until.hope(), deadline, None).await
+    readiness::timed_out(
+        cluster,
+        name,
+        last.map(CustomResource::summary),
+        until.states(),
+        deadline,
+        None,
+    )
+    .await
 }
 
 /// Ends a watch that is over.
-fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>> {
+fn ended(args: &Args, cluster: &Cluster, all: &[CustomResource]) -> Option<Result<()>> {
     let end = args.until?.end(all, &args.which.names)?;
     Some(match end {
         End::Reached => Ok(()),
-        End::Stalled(index) => Err(readiness::stalled(&all[index], cluster.flag())),
+        End::Stalled(index) => Err(readiness::stalled(all[index].summary(), cluster.flag())),
         End::Gone(name) => Err(readiness::deleted(cluster, &name)),
     })
 }
@@ -158,34 +166,33 @@ fn ended(args: &Args, cluster: &Cluster, all: &[Workload]) -> Option<Result<()>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::observe::status::list::tests::{app, broken, cond, workers};
+    use crate::commands::observe::status::list::tests::{app, broken, cond, listed, workers};
     use serde_json::json;
 
     #[test]
-    fn a_watch_ends_when_all_are_ready_or_one_will_not_be() {
+    fn watch_ends_when_all_are_ready_or_one_is_stalled() {
         let works = app(
             "shop",
             &json!({"image": "nginx"}),
             &json!({"observedGeneration": 1, "conditions": [cond("Ready", "True", "Available", "")]}),
         );
+        let all = listed([works, workers(), broken()]);
+        let works = &all[..1];
         let until = Until::Ready;
         let (none, shop) = (&[][..], &["shop".to_owned()][..]);
         assert_eq!(until.end(&[], none), None, "there may come some");
         assert_eq!(until.end(&[], shop), Some(End::Gone("shop".to_owned())));
-        assert_eq!(until.end(std::slice::from_ref(&works), shop), Some(End::Reached));
+        assert_eq!(until.end(works, shop), Some(End::Reached));
         let both = ["shop", "blog"].map(str::to_owned);
-        assert_eq!(
-            until.end(std::slice::from_ref(&works), &both),
-            Some(End::Gone("blog".to_owned()))
-        );
-        assert_eq!(until.end(&[works.clone(), workers()], none), None);
-        assert_eq!(until.end(&[works, workers(), broken()], none), Some(End::Stalled(2)));
+        assert_eq!(until.end(works, &both), Some(End::Gone("blog".to_owned())));
+        assert_eq!(until.end(&all[..2], none), None);
+        assert_eq!(until.end(&all, none), Some(End::Stalled(2)));
     }
 
     #[test]
-    fn a_watch_for_a_deletion_ends_when_none_is_left() {
+    fn watch_for_a_deletion_ends_when_all_are_deleted() {
         let blog = ["blog".to_owned()];
-        assert_eq!(Until::Deleted.end(&[broken()], &blog), None);
+        assert_eq!(Until::Deleted.end(&listed([broken()]), &blog), None);
         assert_eq!(Until::Deleted.end(&[], &blog), Some(End::Reached));
     }
 }

@@ -21,7 +21,7 @@ pub fn between(before: &Revision, after: &Revision) -> String {
             name => name.to_owned(),
         })
         .collect();
-    // The image is what people look for.
+    // The image comes first, because most users look for it.
     words.sort_by_key(|word| word != "image");
     if before.restarted != after.restarted && after.restarted.is_some() {
         words.push("restart".to_owned());

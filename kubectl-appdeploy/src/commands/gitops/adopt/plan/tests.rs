@@ -49,18 +49,18 @@ fn owned(mut object: Value, uid: &str) -> Value {
 
 /// All that a person sees of a plan at 80 columns.
 fn screen(plan: &Plan) -> String {
-    let look = RenderOptions {
+    let render = RenderOptions {
         width: Some(80),
         ..RenderOptions::default()
     };
     let mut text = crate::output::yaml::write(&plan.manifest).unwrap();
     for pair in plan.pairs.iter().filter(|pair| pair.differs()) {
-        text += &crate::resource::object_diff::unified(pair, &look).unwrap();
+        text += &crate::resource::object_diff::unified(pair, &render).unwrap();
     }
-    text += &plan.summary(false, &look);
+    text += &plan.summary(false, &render);
     if let Some(refusal) = plan.refusal("appdeploy.appdeploy.dev/shop", false) {
         text += "\n";
-        text += &refusal.text(&look);
+        text += &refusal.text(&render);
     }
     text
 }
@@ -112,7 +112,7 @@ fn losses_are_reported_by_field_unless_forced() {
 }
 
 #[test]
-fn pods_that_are_selected_as_ours_are_kept() {
+fn pods_with_the_selector_of_an_app_are_kept() {
     let mut ejected = deployment();
     let ours = json!({"appdeploy.dev/app": "shop"});
     ejected["spec"]["selector"]["matchLabels"] = ours.clone();
@@ -160,7 +160,7 @@ fn interrupted_adoption_continues() {
 }
 
 #[test]
-fn a_port_that_gets_another_name_needs_a_bridge() {
+fn renamed_port_needs_a_bridge() {
     let plan_of = |name: &str, may_bridge: bool| {
         let mut service = service();
         service["spec"]["ports"][0]["name"] = json!(name);
@@ -172,14 +172,14 @@ fn a_port_that_gets_another_name_needs_a_bridge() {
     };
     assert!(
         plan_of("http", true).is_bridged,
-        "80 is called http, as 8080 is in an app"
+        "port 80 has the name http, which port 8080 of an app has"
     );
-    assert!(!plan_of("web", true).is_bridged, "80 is called web on");
+    assert!(!plan_of("web", true).is_bridged, "port 80 keeps its name");
     assert_eq!(plan_of("web", false).refusal("shop", false), None);
     let refusal = plan_of("http", false).refusal("shop", false).unwrap();
     insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
     error: adopting shop would lose something: nothing was changed
-      why:  requests to service/shop fail for a moment when its ports get other names; a user who may create and delete EndpointSlices can avoid it
+      why:  requests to service/shop fail for a moment while its ports are renamed; with the right to create and delete EndpointSlices, adopt avoids this
     ");
 }
 
@@ -196,18 +196,18 @@ fn pause_is_not_adopted_if_new_pods_are_needed() {
     let idle = plan_of(2, theirs.clone());
     assert_eq!(idle.manifest["spec"]["paused"], Value::Null);
     insta::assert_snapshot!(idle.summary(false, &RenderOptions::default()), @r"
-    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the old ones are deleted when the new ones serve
-    note:  deployment/shop is paused; the app is not, since it needs new pods
-    note:  the pods lose the labels app=shop
+    pods:  are replaced, because the selector of a Deployment is immutable: new ones are started first, and the old ones are deleted when the new ones serve
+    note:  deployment/shop is paused; the app is not, because it must start new pods
+    note:  the new pods do not have the labels app=shop
     note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
-    note:  Helm's release shop may write these objects back: take them out of it
+    note:  Helm release shop may revert the adoption: remove these objects from it
     ");
     let refusal = plan_of(1, theirs).refusal("shop", false).unwrap();
     insta::assert_snapshot!(refusal.text(&RenderOptions::default()), @r"
     error: adopting shop would lose something: nothing was changed
-      why:  deployment/shop is paused in the middle of a rollout, and all new pods would be those of its new template
+      why:  deployment/shop is paused in the middle of a rollout, and all pods of the app would have the new template
     ");
-    // Pods that are kept are held on.
+    // If the pods are kept, the pause is kept.
     let kept = plan_of(1, json!({"matchLabels": {"appdeploy.dev/app": "shop"}}));
     assert_eq!(
         (kept.pods, &kept.manifest["spec"]["paused"]),
@@ -236,9 +236,9 @@ fn adoption_without_new_pods_is_rejected() {
     };
     let errors = [held, two, going].map(|found| plan(&found).unwrap_err().text(&RenderOptions::default()));
     insta::assert_snapshot!(errors.join("\n"), @r"
-    error: AppDeploy shop is paused, so there would be no new pods: nothing was changed
+    error: AppDeploy shop is paused, so no new pods would start: nothing was changed
       next: kubectl appdeploy resume shop -n a
-    error: Deployment shop exists, and the app needs its name: nothing was changed
+    error: Deployment shop already exists, and the app needs its name: nothing was changed
       next: kubectl delete deployment shop -n a
             (if it is not needed)
     error: AppDeploy shop is being deleted, and adopted objects would be deleted with it: nothing was changed
@@ -266,14 +266,14 @@ fn service_that_leads_elsewhere_is_reported_and_waits_for_the_pods_of_the_app() 
         {"name": "admin", "port": 81, "targetPort": "admin"}]);
     let plan = own(app("u1").spec, outside, json!({"app": "shop-v1"}));
     assert_eq!((plan.pods, plan.waits, plan.is_done()), (Pods::Own, true, false));
-    assert_eq!(plan.beside[0]["targetPort"], "http", "it leads to the app on");
+    assert_eq!(plan.extra_ports[0]["targetPort"], "http", "it still routes to the app");
     insta::assert_snapshot!(plan.refusal("shop", false).unwrap().text(&RenderOptions::default()), @r#"
     error: adopting shop would lose something: nothing was changed
       why:  service/shop spec.type: "LoadBalancer" can't be set in an app
-      why:  service/shop leads to other pods than those of the app; a Deployment that keeps them is named with --deployment
-      why:  port 81 of service/shop leads to a port called admin, which the pods of the app do not have
+      why:  service/shop does not select the pods of the app; if it selects those of another Deployment, name that one with --deployment
+      why:  port 81 of service/shop targets the port admin, which the pods of the app do not have
     "#);
-    // One that leads to them already, as that of an app that was ejected, or that an interrupted command has left.
+    // A Service that already selects the pods: of an ejected app, or of an interrupted adoption.
     let plan = own(app("u1").spec, service(), json!({"appdeploy.dev/app": "shop"}));
     assert_eq!((plan.waits, plan.refusal("shop", false)), (false, None));
     // One that the app does not want keeps its owner.
@@ -311,16 +311,16 @@ fn owners_and_early_loss_of_pods_are_reported() {
     ];
     insta::assert_snapshot!(texts.join("\n"), @r#"
     error: adopting shop would lose something: nothing was changed
-      why:  deployment/shop belongs to AppDeploy shop, which may change or delete it
+      why:  deployment/shop is owned by AppDeploy shop, which may change or delete it
     error: adopting shop would lose something: nothing was changed
       why:  the pods have the label appdeploy.dev/app=shop already, so the app's Deployment adopts them and deletes them before the new pods get requests
-    pods:  are replaced, since a Deployment's selector can't be changed: new ones are started in addition, and the old ones are deleted when the new ones serve
-    note:  port http of service/shop gets the name port-80, which clients that use the name must know
-    note:  the pods lose the labels app=shop
-    note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" goes
+    pods:  are replaced, because the selector of a Deployment is immutable: new ones are started first, and the old ones are deleted when the new ones serve
+    note:  port http of service/shop is renamed to port-80; update clients that use the name
+    note:  the new pods do not have the labels app=shop
+    note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" is removed
     note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
     note:  the new pods are restarted if their health check keeps failing, unlike the old pods
-    note:  Helm's release shop may write these objects back: take them out of it
+    note:  Helm release shop may revert the adoption: remove these objects from it
     "#);
 }
 
@@ -359,19 +359,18 @@ fn changed_host_and_replicas_of_an_existing_app_are_reported() {
         };
         plan(&found).unwrap()
     };
-    let told = |plan: &Plan| {
+    let changes = |plan: &Plan| {
         let refusal = plan.refusal("appdeploy.appdeploy.dev/shop", false);
         let whys = refusal.iter().flat_map(|error| error.whys().to_vec());
         let all = whys.chain(plan.notes.clone());
-        all.filter(|told| told.contains("answers at") || told.contains("wants"))
-            .collect::<Vec<_>>()
+        all.filter(|sentence| sentence.contains(" change")).collect::<Vec<_>>()
     };
     assert_eq!(
-        told(&of(&|_| {})),
+        changes(&of(&|_| {})),
         [
-            "ingress/shop answers at shop.example.com, and the app at shop.a; keep the host with: kubectl appdeploy set host \
+            "the host of ingress/shop changes from shop.example.com to shop.a; keep the host with: kubectl appdeploy set host \
              shop=shop.example.com -n a",
-            "deployment/shop has 2 pods, and the app wants 1 pod",
+            "the replicas of deployment/shop change from 2 to 1, as in the spec of the app",
         ]
     );
     let moved = of(&|spec| {
@@ -379,10 +378,9 @@ fn changed_host_and_replicas_of_an_existing_app_are_reported() {
         spec.replicas = 2;
     });
     assert_eq!(
-        told(&moved),
+        changes(&moved),
         [
-            "ingress/shop answers at shop.example.com, and the app at new.example.com: requests to shop.example.com are not \
-          answered any more"
+            "the host of ingress/shop changes from shop.example.com to new.example.com: requests to shop.example.com will fail"
         ]
     );
     assert_eq!(moved.refusal("shop", false), None);
@@ -390,5 +388,5 @@ fn changed_host_and_replicas_of_an_existing_app_are_reported() {
         spec.host = Some("shop.example.com".to_owned());
         spec.replicas = 2;
     });
-    assert_eq!(told(&kept), [""; 0]);
+    assert_eq!(changes(&kept), [""; 0]);
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use crd::Kind;
 use jiff::{Timestamp, Unit};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -10,12 +9,14 @@ use kube::runtime::watcher::Event;
 
 use super::ended;
 use crate::cluster::connection::Cluster;
-use crate::cluster::kind_info;
+use crate::cluster::kind_info::{self, KindInfo};
 use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::Watched;
 use crate::commands::observe::status::{Args, Format, nothing, presentable, table};
 use crate::error::{Error, Result};
 use crate::output::yaml;
+use crate::resource::custom_resource::CustomResource;
+use crate::resource::queue;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::{Ui, clean};
 
@@ -24,11 +25,11 @@ pub async fn run(
     args: &Args,
     cluster: &Cluster,
     mut changes: Watched<Event<DynamicObject>>,
-    all: &mut Vec<Workload>,
+    all: &mut Vec<CustomResource>,
     ui: &mut Ui,
 ) -> Result<()> {
     let mut known = ObjectCache::default();
-    let mut lines = Lines::new(args, cluster.kind);
+    let mut lines = Lines::new(args, cluster.kind_info());
     while let Some(event) = changes.next(ui).await? {
         let is_list = matches!(event, Event::InitDone);
         let news = known.take(event);
@@ -40,14 +41,17 @@ pub async fn run(
             }
             Some(format) => {
                 for (object, _) in news {
-                    ui.print(&one(format, cluster.kind, object)?)?;
+                    ui.print(&one(format, cluster.kind_info(), object)?)?;
                 }
             }
         }
         if !known.is_complete() {
             continue;
         }
-        *all = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        *all = known
+            .all()
+            .map(|object| CustomResource::read(cluster.kind_info(), object))
+            .collect();
         if let Some(end) = ended(args, cluster, all) {
             return end;
         }
@@ -61,7 +65,7 @@ pub async fn run(
 /// The lines of a table that grows.
 struct Lines<'a> {
     args: &'a Args,
-    kind: Kind,
+    kind: &'static KindInfo,
     widths: Vec<usize>,
     is_headed: bool,
     /// The last line of each object: it changes more often than its line.
@@ -69,7 +73,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(args: &'a Args, kind: Kind) -> Self {
+    fn new(args: &'a Args, kind: &'static KindInfo) -> Self {
         Self {
             args,
             kind,
@@ -83,18 +87,17 @@ impl<'a> Lines<'a> {
     fn text(&mut self, news: &[(DynamicObject, bool)], now: Timestamp) -> Option<String> {
         let mut shown = Vec::new();
         for (object, is_deleted) in news {
-            let one = Workload::read(self.kind, object);
+            let one = CustomResource::read(self.kind, object);
             let note = if *is_deleted {
                 Some("deleted".to_owned())
             } else {
-                one.explanation().map(|(why, _)| clean(&why))
+                one.summary().explanation().map(|(why, _)| clean(&why))
             };
             let place = (one.namespace().to_owned(), one.name().to_owned());
-            let updated = matches!(one, Workload::PodSet(_)).then(|| one.state().updated);
             let looks = format!(
-                "{} {} {updated:?} {:?} {note:?}",
-                one.ready(),
-                one.reason(),
+                "{} {} {:?} {note:?}",
+                numbers(&one),
+                one.summary().reason(),
                 one.address()
             );
             if self.said.insert(place, looks.clone()).as_ref() != Some(&looks) {
@@ -104,7 +107,7 @@ impl<'a> Lines<'a> {
         if shown.is_empty() {
             return None;
         }
-        let rows: Vec<&Workload> = shown.iter().map(|(one, _)| one).collect();
+        let rows: Vec<&CustomResource> = shown.iter().map(|(one, _)| one).collect();
         let table = table::table(&rows, self.args.view(), now).below(&mut self.widths);
         let table = if self.is_headed { table.without_header() } else { table };
         let text = table.text(false);
@@ -122,8 +125,19 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Returns the numbers that change while an object becomes ready.
+fn numbers(one: &CustomResource) -> String {
+    match one {
+        CustomResource::Workload(workload @ Workload::App(_)) => workload.ready(),
+        CustomResource::Workload(workload @ Workload::PodSet(_)) => {
+            format!("{} {}", workload.ready(), workload.state().updated)
+        }
+        CustomResource::Queue(queue) => queue::depth_text(queue),
+    }
+}
+
 /// One object for each change: a line of JSON, or a document of YAML.
-fn one(format: Format, kind: Kind, object: DynamicObject) -> Result<String> {
+fn one(format: Format, kind: &'static KindInfo, object: DynamicObject) -> Result<String> {
     let name = object.name_any();
     let value = presentable(kind, object);
     match format {
@@ -150,7 +164,7 @@ mod tests {
     #[test]
     fn only_visible_changes_are_lines() {
         let args = Cli::parse_from(["status", "-w"]).args;
-        let mut lines = Lines::new(&args, Kind::AppDeploy);
+        let mut lines = Lines::new(&args, kind_info::of(crd::Kind::AppDeploy));
         let app = |name: &str, ready: i32, version: &str| -> DynamicObject {
             let reason = if ready > 0 {
                 ("True", "Available", "")

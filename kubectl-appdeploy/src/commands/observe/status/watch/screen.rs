@@ -18,6 +18,7 @@ use crate::diagnosis::probe::{self, ProbeRequest};
 use crate::diagnosis::request_path::PathContext;
 use crate::error::Result;
 use crate::resource::children::{self, Children, Live, Update};
+use crate::resource::custom_resource::CustomResource;
 use crate::resource::workload::Workload;
 use crate::terminal::ui::{AltScreen, Style, Ui};
 
@@ -26,7 +27,7 @@ const FLICKER: Duration = Duration::from_millis(200);
 /// Ages grow also while nothing changes.
 const TICK: Duration = Duration::from_secs(10);
 
-/// What makes a page another one.
+/// An event that changes the page.
 enum ScreenEvent {
     /// An app or a pod set changed.
     Change(Box<Change<Event<DynamicObject>>>),
@@ -40,9 +41,9 @@ enum ScreenEvent {
 pub async fn run(
     args: &Args,
     cluster: &Cluster,
-    first: Option<Workload>,
+    first: Option<CustomResource>,
     (changes, mut connection): (Changes<Event<DynamicObject>>, Connection),
-    all: &mut Vec<Workload>,
+    all: &mut Vec<CustomResource>,
     ui: &mut Ui,
 ) -> Result<()> {
     let mut wakes: SelectAll<BoxStream<'static, Result<ScreenEvent>>> = SelectAll::new();
@@ -51,7 +52,8 @@ pub async fn run(
             .map(|change| change.map(|change| ScreenEvent::Change(Box::new(change))))
             .boxed(),
     );
-    if let Some(first) = &first {
+    let first = first.as_ref().and_then(workload);
+    if let Some(first) = first {
         let parts = children::watch(cluster, first);
         wakes.push(parts.map(|news| Ok(ScreenEvent::Part(news))).boxed());
     }
@@ -66,7 +68,7 @@ pub async fn run(
     };
     let mut known = ObjectCache::default();
     let mut stage = AltScreen::new(ui);
-    let mut secret = first.as_ref().and_then(children::tls_secret).map(str::to_owned);
+    let mut secret = first.and_then(children::tls_secret).map(str::to_owned);
     let mut drawn = None::<Instant>;
     while let Some(wake) = wakes.next().await {
         let mut pending = vec![wake?];
@@ -95,9 +97,12 @@ pub async fn run(
         if !known.is_complete() {
             continue;
         }
-        *all = known.all().map(|object| Workload::read(cluster.kind, object)).collect();
+        *all = known
+            .all()
+            .map(|object| CustomResource::read(cluster.kind_info(), object))
+            .collect();
         // Another Secret than at first wants a watch of its own.
-        if let (Some(_), Some(now)) = (&first, all.first())
+        if let (Some(_), Some(now)) = (first, all.first().and_then(workload))
             && children::tls_secret(now) != secret.as_deref()
         {
             secret = children::tls_secret(now).map(str::to_owned);
@@ -111,7 +116,7 @@ pub async fn run(
         }
         if let Some(end) = ended(args, cluster, all) {
             // A state that is reached before the children were read is shown once, too.
-            if let (None, Some(_), Some(object)) = (drawn, args.single(), known.all().next())
+            if let (None, Some(_), Some(object)) = (drawn, first, known.all().next())
                 && end.is_ok()
             {
                 let text = Box::pin(one(args, cluster, object, stage.ui())).await?;
@@ -124,6 +129,14 @@ pub async fn run(
         }
     }
     Ok(())
+}
+
+/// Returns an app or a pod set, which have a page with their children.
+const fn workload(one: &CustomResource) -> Option<&Workload> {
+    match one {
+        CustomResource::Workload(workload) => Some(workload),
+        CustomResource::Queue(_) => None,
+    }
 }
 
 fn clock() -> impl Stream<Item = Result<ScreenEvent>> + Send + 'static {
@@ -172,7 +185,7 @@ struct ProbeState {
 
 impl View<'_> {
     /// Returns the page, below a warning if it may be outdated; `None` as long as not all is known that it shows.
-    async fn text(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+    async fn text(&mut self, all: &[CustomResource], ui: &Ui) -> Option<String> {
         let page = self.page_of(all, ui).await?;
         Some(match &self.lost {
             Some(why) => format!(
@@ -183,17 +196,17 @@ impl View<'_> {
         })
     }
 
-    async fn page_of(&mut self, all: &[Workload], ui: &Ui) -> Option<String> {
+    async fn page_of(&mut self, all: &[CustomResource], ui: &Ui) -> Option<String> {
         let now = Timestamp::now();
         match (self.args.single(), all.first()) {
             (Some(name), None) => Some(format!("{} was deleted", self.cluster.title(name))),
-            (Some(_), Some(workload)) => {
+            (Some(_), Some(CustomResource::Workload(workload))) => {
                 let children = self.live.children(workload)?;
                 self.ask(ProbeRequest::about(workload, &children, now)).await;
                 Some(self.page(workload, &children, now, ui))
             }
             (None, None) => Some(format!("No {} found.", self.cluster.kind_info().many)),
-            (None, Some(_)) => {
+            (_, Some(_)) => {
                 self.ask(ProbeRequest::about_all(all, now)).await;
                 let absence = self.asked.asked.absence.clone().filter(|_| !self.args.no_headers);
                 Some(list::text(all, self.args.view(), absence, now, &ui.render_options()))
