@@ -99,7 +99,7 @@ endif
 
 ##@ The local cluster
 
-.PHONY: cluster cluster-down kube-bin clean-cache
+.PHONY: cluster cluster-down kube-bin queue-server clean-cache
 ifeq ($(CLUSTER),kind)
 cluster: ## Bring the local cluster up: a real node for root on Linux, fake nodes elsewhere
 	@for program in docker kind kubectl; do command -v $$program >/dev/null \
@@ -124,6 +124,9 @@ cluster-down: ## End the local cluster and remove all of it but its programs
 	@$(TESTCLUSTER) down
 endif
 
+queue-server: testcluster ## Run ElasticMQ, a queue service, for the pods of the local cluster, until Ctrl-C
+	@$(TESTCLUSTER) queue-server
+
 clean-cache: ## Delete the programs and images that were built or downloaded for local clusters
 	@test -x $(TESTCLUSTER) || $(MAKE) testcluster
 	@$(TESTCLUSTER) clean-cache
@@ -133,7 +136,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -152,40 +155,63 @@ testcluster:
 tools: build
 	@$(LINK_KUBECTL)
 
-# The parts of `make test`. Each runs whatever became of the one before it.
-TEST_PARTS := test-format test-units test-api check-rights test-e2e
+# The parts of `make test`. Each runs whatever became of the one before it. The stories on the local cluster, which mostly
+# wait, run concurrently with the others: on a cluster that is brought up before, because that may ask a question, and
+# that is ended after them unless it was up.
+TEST_PARTS := test-format test-units test-api check-rights
+# The parts that failed, one a line, and the output of the stories.
+FAILED := target/tests-failed
+STORIES := target/test-e2e.log
 # What is passed to the test programs: `make test-long` runs what is ignored because it takes minutes, too.
 # Seeded bugs run alone, after the others.
 TEST_FLAGS := $(if $(APPDEPLOY_TEST_LONG),--include-ignored --skip seeded::)
 
-test: ## Unit tests, then tests on a private control plane, then the demo's story on the real node
+test: ## Unit tests, tests on private control planes, and stories on the real node
 	@start=$$(date +%s); $(MAKE) build PARTS=--all-targets || exit 1; \
 	echo "make test: build took $$(($$(date +%s) - start)) s"; \
-	failed=; for part in $(TEST_PARTS); do \
-		start=$$(date +%s); \
-		$(MAKE) $$part || failed="$$failed $$part"; \
-		echo "make test: $$part took $$(($$(date +%s) - start)) s"; \
-	done; \
+	mkdir -p target && rm -f $(FAILED) $(STORIES); \
+	was=$$(test -f target/cluster/mode && echo up); stories=test-stories; \
+	$(if $(IMG),$(TESTCLUSTER) up || { stories=; echo test-e2e >> $(FAILED); };) \
+	$(MAKE) --keep-going --jobs=2 test-parts $$stories; \
+	$(if $(IMG),test -n "$$was" || $(TESTCLUSTER) down || echo test-e2e >> $(FAILED);) \
+	failed=$$(test ! -f $(FAILED) || tr '\n' ' ' < $(FAILED)); \
 	long=$$(cargo test --quiet --workspace --tests -- --ignored --list 2>/dev/null | grep -c ': test$$'); \
 	echo "make test: $$long long tests $(if $(APPDEPLOY_TEST_LONG),run,skipped: make test-long runs them)"; \
-	test -z "$$failed" || { echo "make test: failed:$$failed" >&2; exit 1; }
+	echo "make test: all of it took $$(($$(date +%s) - start)) s"; \
+	test -z "$$failed" || { echo "make test: failed: $${failed% }" >&2; exit 1; }
+
+test-parts:
+	@for part in $(TEST_PARTS); do \
+		start=$$(date +%s); \
+		$(MAKE) $$part || echo $$part >> $(FAILED); \
+		echo "make test: $$part took $$(($$(date +%s) - start)) s"; \
+	done
+
+# Their output is printed when they end, so that it is not mixed with that of the other parts.
+test-stories:
+	@start=$$(date +%s); \
+	$(MAKE) test-e2e > $(STORIES) 2>&1 || echo test-e2e >> $(FAILED); \
+	echo "make test: test-e2e took $$(($$(date +%s) - start)) s" >> $(STORIES); \
+	cat $(STORIES)
 
 test-format:
 	cargo fmt --all --check
 
+# Without MAKEFLAGS: cargo would look for the jobs of make.
 test-units:
-	cargo test --quiet --workspace --no-fail-fast --lib --bins -- $(TEST_FLAGS)
-	cargo test --quiet --workspace --doc
+	MAKEFLAGS= cargo test --quiet --workspace --no-fail-fast --lib --bins -- $(TEST_FLAGS)
+	MAKEFLAGS= cargo test --quiet --workspace --doc
 
-# Tests on control planes of their own, and all others that are programs of their own.
+# Tests on control planes of their own, and all others that are programs of their own. Nice to the stories on the node,
+# which wait for kubelets and have fewer processes.
 test-api:
 	@rm -rf $(RIGHTS)
-	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" \
-		cargo test --workspace --no-fail-fast --test '*' -- $(TEST_FLAGS)
+	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" MAKEFLAGS= \
+		nice -n 10 cargo test --workspace --no-fail-fast --test '*' -- $(TEST_FLAGS)
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
-	E2E_IMAGE=$(IMG) cargo test --quiet --workspace --test e2e -- $(NAME)
+	E2E_IMAGE=$(IMG) MAKEFLAGS= cargo test --quiet --workspace --test e2e -- $(NAME)
 
 causes: ## Record the objects of a real cluster for the tests of causes (model/tests/causes)
 	@E2E_CAUSES=model/tests/causes $(MAKE) test-e2e NAME=causes
@@ -225,6 +251,10 @@ bench-apps:
 bench-memory: ## Measure the operator's peak memory under its limit, into docs/security.md
 	@cargo build --quiet --release --package operator --package bench
 	@"$(RELEASED)/bench" memory --page docs/security.md $(ARGS)
+
+bench-queues: ## Measure the cost of 1,000 queues outside of the cluster that nothing changes, into docs/guide/queue.md
+	@cargo build --quiet --release --package operator --package bench
+	@"$(RELEASED)/bench" queues --page docs/guide/queue.md $(ARGS)
 
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start

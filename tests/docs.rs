@@ -160,7 +160,7 @@ fn is_test(name: &str) -> bool {
 }
 
 #[test]
-fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
+fn every_convention_has_a_test_or_a_reason() -> Result<()> {
     let code = all_code()?;
     let table = read("docs/conventions.md")?;
     let rows = table
@@ -183,7 +183,7 @@ fn every_convention_is_held_by_a_test_or_has_a_reason() -> Result<()> {
 }
 
 /// The number of faults of each letter.
-const FAULTS: [(char, usize); 11] = [
+const FAULTS: [(char, usize); 12] = [
     ('A', 9),
     ('B', 18),
     ('C', 6),
@@ -195,10 +195,11 @@ const FAULTS: [(char, usize); 11] = [
     ('I', 3),
     ('J', 5),
     ('K', 6),
+    ('L', 13),
 ];
 
 #[test]
-fn every_fault_is_shown_by_a_test_or_has_a_reason() -> Result<()> {
+fn every_fault_has_a_test_or_a_reason() -> Result<()> {
     let code = all_code()?;
     let table = read("docs/faults.md")?;
     let numbered = FAULTS

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 use bench::contender::{Contender, Entry};
 use bench::journal::{About, Journal};
 use bench::run::{Size, run};
-use bench::{format, machine, memory, page, plot};
+use bench::section::{self, Markers};
+use bench::{format, machine, memory, page, plot, queues};
 use clap::{Parser, Subcommand};
 
 /// Measure the cost of an operator: time, requests, memory.
@@ -29,6 +30,8 @@ enum Verb {
     Run(Run),
     /// Measure the operator's peak memory under its limit, with many apps and under attack.
     Memory(Memory),
+    /// Measure the cost of queues outside of the cluster that nothing changes.
+    Queues(Queues),
     /// Write the results into a folder, as performance.json, performance.md and performance.svg.
     Page {
         /// The folder. It has a performance.md with a place for results.
@@ -42,6 +45,22 @@ struct Memory {
     /// How many apps the largest case has.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     apps: usize,
+    /// This operator [default: the one next to this program].
+    #[arg(long, value_name = "FILE")]
+    operator: Option<PathBuf>,
+    /// Page to write the figures into. Without it, they are only printed.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Queues {
+    /// How many queues there are.
+    #[arg(long = "queues", default_value_t = 1000, value_name = "N")]
+    count: usize,
+    /// How many minutes to measure.
+    #[arg(long, default_value_t = 5, value_name = "MINUTES")]
+    minutes: u32,
     /// This operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
@@ -102,6 +121,7 @@ fn execute(cli: &Cli) -> Result<()> {
     match &cli.verb {
         Verb::Run(options) => measure(options, &journal, &cli.results),
         Verb::Memory(options) => measure_memory(options),
+        Verb::Queues(options) => measure_queues(options),
         Verb::Page { docs } => write_page(&journal, docs),
     }
 }
@@ -156,15 +176,38 @@ fn measure_memory(options: &Memory) -> Result<()> {
             let _ = say(what);
         },
     };
-    let figures = memory::results(&bench.run()?);
+    publish(
+        &memory::results(&bench.run()?),
+        options.page.as_deref(),
+        memory::MARKERS,
+    )
+}
+
+fn measure_queues(options: &Queues) -> Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let bench = queues::Bench {
+        operator: operator(options.operator.as_ref())?,
+        count: options.count,
+        minutes: options.minutes,
+    };
+    publish(
+        &queues::results(&bench.run()?),
+        options.page.as_deref(),
+        queues::MARKERS,
+    )
+}
+
+/// Prints figures, and writes them into a page if there is one.
+fn publish(figures: &str, page: Option<&Path>, markers: Markers) -> Result<()> {
     writeln!(io::stdout(), "{figures}")?;
-    if let Some(path) = &options.page {
-        let page = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-        let page = memory::insert(&page, &figures)
-            .with_context(|| format!("{} has no place for the figures", path.display()))?;
-        std::fs::write(path, page)?;
-    }
-    Ok(())
+    page.map_or(Ok(()), |page| write_section(page, markers, figures))
+}
+
+fn write_section(path: &Path, markers: Markers, text: &str) -> Result<()> {
+    let page = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let page = section::replace(&page, markers, text)
+        .with_context(|| format!("{} has no place for the figures", path.display()))?;
+    Ok(std::fs::write(path, page)?)
 }
 
 /// Returns the operator's program.
@@ -233,13 +276,8 @@ fn write_page(journal: &Journal, docs: &Path) -> Result<()> {
     bench::journal::write(&numbers, &journal.report()?)?;
     // Read from the file, so that the page is the same for everyone.
     let report = bench::journal::read(&numbers)?;
-    let path = docs.join("performance.md");
-    let page = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    let page = page::insert(&page, &page::results(&report))
-        .with_context(|| format!("{} has no place for results", path.display()))?;
-    std::fs::write(docs.join("performance.svg"), plot::plot(&report))?;
-    std::fs::write(path, page)?;
-    Ok(())
+    write_section(&docs.join("performance.md"), page::MARKERS, &page::results(&report))?;
+    Ok(std::fs::write(docs.join("performance.svg"), plot::plot(&report))?)
 }
 
 fn say(line: &str) -> Result<()> {

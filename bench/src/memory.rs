@@ -23,15 +23,17 @@ use crate::contender::{Contender, Entry};
 use crate::loader::load;
 use crate::program::Program;
 use crate::request::{Key, create_app, path};
+use crate::section::Markers;
 use limit::Limit;
 
 /// The limit of `config/manager/deployment.yaml`, in MiB.
 pub const LIMIT_MIB: u64 = 256;
 
-/// The marker before the figures in a page.
-pub const BEGIN: &str = "<!-- peak memory: written by `make bench-memory` -->\n";
-/// The marker after the figures.
-pub const END: &str = "<!-- end of peak memory -->\n";
+/// The markers around the figures in a page.
+pub const MARKERS: Markers = Markers {
+    begin: "<!-- peak memory: written by `make bench-memory` -->\n",
+    end: "<!-- end of peak memory -->\n",
+};
 
 /// Reviews that are sent to each replica.
 const REVIEWS: usize = 100;
@@ -160,8 +162,8 @@ impl Bench<'_> {
         std::fs::create_dir_all(&folder)?;
         let loose = folder.join("appdeploys.json");
         std::fs::write(&loose, loose_crd()?)?;
-        let [_, podsets] = crds().try_into().map_err(|_| anyhow::anyhow!("there are two CRDs"))?;
-        let entry = self.entry(vec![loose, podsets]);
+        let others = crds().into_iter().skip(1);
+        let entry = self.entry([loose].into_iter().chain(others).collect());
         let cluster = Cluster::start(&entry)?;
         std::fs::remove_dir_all(&folder)?;
         let requests: Result<Vec<_>> = (0..LARGE)
@@ -263,19 +265,13 @@ pub fn results(report: &Report) -> String {
     text
 }
 
-/// Replaces the figures in a page; returns `None` if it has no markers.
-#[must_use]
-pub fn insert(page: &str, figures: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
-}
-
-/// Returns the files of the CRDs.
+/// Returns the files of the CRDs, that of AppDeploy first.
 #[must_use]
 pub fn crds() -> Vec<PathBuf> {
     let folder = root().join("config/crd");
-    vec![folder.join("appdeploys.yaml"), folder.join("podsets.yaml")]
+    ["appdeploys.yaml", "podsets.yaml", "appqueues.yaml"]
+        .map(|file| folder.join(file))
+        .into()
 }
 
 /// Returns a CRD that accepts any spec.
@@ -321,9 +317,10 @@ const fn number(mib: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::section;
 
     #[test]
-    fn figures_replace_older_ones() {
+    fn figures_are_a_table() {
         let report = Report {
             date: "2026-01-02".to_owned(),
             enforced: true,
@@ -334,16 +331,12 @@ mod tests {
         };
         let figures = results(&report);
         assert!(figures.ends_with("| a case | 42 MiB |\n"), "{figures}");
-        let page = format!("# Title\n\n{BEGIN}old\n{END}\nMore\n");
-        let new = insert(&page, &figures).unwrap();
-        assert!(new.contains("42 MiB") && !new.contains("old") && new.ends_with("More\n"));
-        assert_eq!(insert("no place", ""), None);
     }
 
     #[test]
     fn page_has_markers_for_figures() {
         let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
-        assert!(insert(&page, "figures").is_some());
+        assert!(section::replace(&page, MARKERS, "figures").is_some());
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl Observer {
     ///
     /// # Errors
     /// When a watch has ended.
-    pub async fn wait(&self, mut pending: Pending, patience: Duration) -> Result<Reached> {
-        if let Ok(Ok(reached)) = timeout(patience, &mut pending.reached).await {
+    pub async fn wait(&self, mut pending: Pending, limit: Duration) -> Result<Reached> {
+        if let Ok(Ok(reached)) = timeout(limit, &mut pending.reached).await {
             return Ok(reached);
         }
         let mut state = lock(&self.state);
@@ -140,14 +140,14 @@ impl Observer {
     ///
     /// # Errors
     /// When an app does not pass in time, or a watch has ended.
-    pub async fn wait_for_all(&self, pending: Pending, patience: Duration) -> Result<Reached> {
+    pub async fn wait_for_all(&self, pending: Pending, limit: Duration) -> Result<Reached> {
         let count = pending.count;
-        let reached = self.wait(pending, patience).await?;
+        let reached = self.wait(pending, limit).await?;
         if reached.len() < count {
             bail!(
                 "{} of {count} apps did not converge within {} s",
                 count - reached.len(),
-                patience.as_secs()
+                limit.as_secs()
             );
         }
         Ok(reached)

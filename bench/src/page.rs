@@ -6,21 +6,15 @@ use crate::contender::{CONCURRENCY, Contender};
 use crate::format::{apps, figure};
 use crate::request::NAMESPACES;
 use crate::result::{Operator, Report, Run};
+use crate::section::Markers;
 use crate::statistics::{Rounds, number};
 use crate::target::{targets, times_floor};
 
-/// The marker before the results in the page.
-pub const BEGIN: &str = "<!-- results: written by `make performance` -->\n";
-/// The marker after the figures.
-pub const END: &str = "<!-- end of the results -->\n";
-
-/// Replaces the results in a page; returns `None` if it has no markers.
-#[must_use]
-pub fn insert(page: &str, results: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{results}\n{END}{after}"))
-}
+/// The markers around the results in a page.
+pub const MARKERS: Markers = Markers {
+    begin: "<!-- results: written by `make performance` -->\n",
+    end: "<!-- end of the results -->\n",
+};
 
 /// Renders the results as Markdown.
 #[must_use]
@@ -166,6 +160,7 @@ pub(crate) mod tests {
     use crate::format::grouped;
     use crate::plot;
     use crate::result::{Converge, Machine, Restart, Steady, Tally, Update};
+    use crate::section;
     use crate::statistics::Spread;
 
     /// Returns a run in which everything takes `pace` times as long as in the fastest.
@@ -403,15 +398,6 @@ pub(crate) mod tests {
         ");
     }
 
-    #[test]
-    fn results_replace_older_ones() {
-        let page = format!("# Title\n\n{BEGIN}old\n{END}\nMore\n");
-        let new = insert(&page, "new\n").unwrap();
-        assert_eq!(new, format!("# Title\n\n{BEGIN}\nnew\n\n{END}\nMore\n"));
-        assert_eq!(insert(&new, "new\n").unwrap(), new);
-        assert_eq!(insert("no place", "new\n"), None);
-    }
-
     /// Results are never edited by hand.
     #[test]
     fn page_and_plot_match_the_committed_runs() {
@@ -420,7 +406,10 @@ pub(crate) mod tests {
         let report: Report = serde_json::from_str(&read("performance.json")).unwrap();
         let page = read("performance.md");
         let hint = "docs/performance.* differs from its JSON: run `make performance`";
-        assert!(insert(&page, &results(&report)).as_ref() == Some(&page), "{hint}");
+        assert!(
+            section::replace(&page, MARKERS, &results(&report)).as_ref() == Some(&page),
+            "{hint}"
+        );
         assert!(plot::plot(&report) == read("performance.svg"), "{hint}");
     }
 

@@ -6,7 +6,7 @@ use http::Request as HttpRequest;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::{ObjectMeta, Request};
 use model::children::{Child, IngressClasses, Observed};
-use model::desired::Wanted;
+use model::desired::DesiredChild;
 use model::status::{StatusOptions, status};
 use model::{ChildKind, desired, validate};
 use serde_json::{Value, json};
@@ -103,10 +103,10 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     let valid = validate(&app)?;
     let mut writes = Vec::new();
     let children = desired(&valid);
-    for Wanted { id, object } in children.iter() {
+    for DesiredChild { id, object } in children.iter() {
         writes.push(create(Some(id.kind), key, object, Some(crd::FIELD_MANAGER))?);
     }
-    let child = |wanted: &Wanted| {
+    let child = |wanted: &DesiredChild| {
         let child = Child {
             controller: Some(uid.to_owned()),
             state: (wanted.id.kind.read)(&ObjectMeta::default(), &wanted.object),

@@ -141,7 +141,7 @@ fn install_current(checkout: &Checkout, shell: &Shell, args: &Args) -> Result<()
 /// The operator's Deployment, as arguments of kubectl.
 const OPERATOR: &str = "deployment appdeploy-operator --namespace appdeploy-system";
 /// The CRDs, as arguments of kubectl.
-const DEFINITIONS: &str = "crd appdeploys.appdeploy.dev podsets.appdeploy.dev";
+const DEFINITIONS: &str = "crd appdeploys.appdeploy.dev podsets.appdeploy.dev appqueues.appdeploy.dev";
 
 /// Reads which objects of the demo exist in the cluster.
 fn existing(shell: &Shell, namespace: &str) -> Result<Existing> {

@@ -112,7 +112,7 @@ pub struct Removal {
     pub operator: bool,
     /// Delete the CRDs with it.
     pub definitions: bool,
-    /// What is kept, and why.
+    /// The objects that are kept, with the reason.
     pub kept: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_demo_created_is_removed() {
+    fn only_objects_of_the_demo_are_removed() {
         let removal = existing(Demo, Demo, Demo, 0).removal();
         assert!(removal.app && removal.operator && removal.definitions && removal.kept.is_empty());
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_installed_operator_is_used_as_it_is() {
+    fn installed_operator_is_used_unchanged() {
         let setup = existing(Absent, Other, Other, 3).setup();
         assert_eq!(
             setup,

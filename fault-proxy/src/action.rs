@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::selection::Events;
 
-/// What to do with a request, or with a watch.
+/// The action for a request or a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Answers instead of the API server, which never receives the request.
@@ -33,6 +33,9 @@ pub enum Action {
     /// Answers a list like the `n`-th of the same lists, counted from 1 and from the start of the proxy, as a stale API
     /// server does. A watch from there sends the events since then.
     ServeList(usize),
+    /// Answers a read of a queue service like the last of the same reads with another answer, as a service does whose
+    /// changes take time to be visible; and with this answer if there was none.
+    Lag(Answer),
     /// Stops the client at this point: no other request of the client is forwarded while the rule exists, and a test can
     /// kill the client here. [`Proxy::wait_for_hits`](super::Proxy::wait_for_hits) waits for this point.
     Stop(Point),
@@ -101,6 +104,20 @@ impl Answer {
             "reason": reason, "message": message, "code": status,
         });
         Self::new(status, body.to_string())
+    }
+
+    /// Returns an error in the format of Amazon SQS, with a code such as `QueueDeletedRecently`.
+    #[must_use]
+    pub fn queue_error(status: u16, code: &str, message: &str) -> Self {
+        let body = serde_json::json!({"__type": format!("com.amazonaws.sqs#{code}"), "message": message});
+        Self::new(status, body.to_string())
+    }
+
+    /// Returns whether both are the same answer: values are compared, not the order of fields.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        let value = |answer: &Self| serde_json::from_str::<serde_json::Value>(&answer.body).ok();
+        let is_same_value = value(self).is_some_and(|is| Some(is) == value(other));
+        self.status == other.status && (is_same_value || self.body == other.body)
     }
 
     /// Adds a header, such as `Retry-After`.

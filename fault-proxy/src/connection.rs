@@ -14,17 +14,18 @@ use hyper_util::rt::TokioIo;
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use crate::error::BoxError;
 
-/// The API server's address, and TLS with the user's certificate.
+/// The server's address, and TLS with the user's certificate; a queue server has no TLS.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    pub(crate) connector: TlsConnector,
+    pub(crate) connector: Option<TlsConnector>,
 }
 
 /// A client's connection, and one to the API server, which is opened when it is first needed and again when it was
@@ -73,13 +74,19 @@ impl Upstream {
     async fn open(&self) -> Result<SendRequest<Full<Bytes>>, BoxError> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        let stream = self
-            .connector
-            .connect(ServerName::from(self.address.ip()), stream)
-            .await?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // Ends when either side does; the sender notices.
-        tokio::spawn(connection);
-        Ok(sender)
+        match &self.connector {
+            Some(connector) => open(connector.connect(ServerName::from(self.address.ip()), stream).await?).await,
+            None => open(stream).await,
+        }
     }
+}
+
+async fn open<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // Ends when either side does; the sender notices.
+    tokio::spawn(connection);
+    Ok(sender)
 }

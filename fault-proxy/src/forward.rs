@@ -16,6 +16,7 @@ use crate::error::{Body, BoxError, injected};
 use crate::events::filter;
 use crate::request::{Request, Verb};
 use crate::script::{Decided, Script};
+use crate::sqs;
 
 /// Processes `request`. An error closes the client's connection, like that to a server that has crashed.
 pub(crate) async fn forward(
@@ -25,7 +26,7 @@ pub(crate) async fn forward(
 ) -> Result<Response<Body>, BoxError> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    let read = Request::read(&parts.method, &parts.uri, &body);
+    let read = sqs::read(&parts, &body).unwrap_or_else(|| Request::read(&parts.method, &parts.uri, &body));
     let (place, decided) = script.decide(&read);
     // Content that is edited must not be compressed.
     parts.headers.remove(ACCEPT_ENCODING);
@@ -73,6 +74,11 @@ impl Exchange {
                 Some(body) => write(&Answer::new(200, body)),
                 None => wrong(&format!("there were fewer than {nth} of these lists")),
             }),
+            Action::Lag(missing) => {
+                let read = self.read.clone();
+                let current = answer_of(self.send().await?).await?;
+                Ok(write(&script.answer_before(&read, &current).unwrap_or(missing)))
+            }
             Action::Answer(answer) => Ok(write(&answer)),
             Action::ForwardThenAnswer(answer) => {
                 self.finish().await?;
@@ -122,6 +128,12 @@ impl Exchange {
     async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, BoxError> {
         let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
+        if read.is_of_queue_service() && read.verb == Verb::Get {
+            let answer = answer_of(response).await?;
+            let response = write(&answer);
+            script.remember_answer(&read, answer);
+            return Ok(response);
+        }
         if !response.status().is_success() {
             return Ok(whole(response));
         }
@@ -181,6 +193,16 @@ fn wrong(problem: &str) -> Response<Body> {
     let mut response = Response::new(full(Answer::refusal(500, "InternalError", &message).body.into()));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
+}
+
+/// Reads an answer that has an end.
+async fn answer_of(response: Response<Incoming>) -> Result<Answer, BoxError> {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await?.to_bytes();
+    Ok(Answer::new(
+        parts.status.as_u16(),
+        String::from_utf8_lossy(&body).into_owned(),
+    ))
 }
 
 fn write(answer: &Answer) -> Response<Body> {

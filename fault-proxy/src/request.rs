@@ -53,27 +53,34 @@ impl fmt::Display for Verb {
     }
 }
 
-/// One request to the API server.
+/// One request to the API server, or to a queue service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The verb.
+    /// The verb. Requests to a queue service have the verb with the same meaning.
     pub verb: Verb,
     /// The HTTP method.
     pub method: Method,
-    /// The path, without the query.
+    /// The path, without the query. Of a queue service: the action and the queue.
     pub path: String,
     /// The query, empty for none.
     pub query: String,
     /// The resource with its subresource, such as `deployments` or `appdeploys/status`; empty if the path is not one of
-    /// an object.
+    /// an object. Of a queue service: the action, such as `CreateQueue`.
     pub resource: String,
-    /// The namespace; empty for none or all.
+    /// The namespace; empty for none or all. Of a queue service: what is before the first `_` in the name of the queue.
     pub namespace: String,
-    /// The object's name; empty for a list, and for a create whose name the API server generates.
+    /// The object's name; empty for a list, and for a create whose name the API server generates. Of a queue service: the
+    /// rest of the name of the queue.
     pub name: String,
 }
 
 impl Request {
+    /// Returns whether it is one to a queue service: its actions begin with a capital letter, resources do not.
+    #[must_use]
+    pub fn is_of_queue_service(&self) -> bool {
+        self.resource.starts_with(|first: char| first.is_ascii_uppercase())
+    }
+
     /// Parses a request. The name of a created object is in the body, if that is JSON.
     #[must_use]
     pub fn read(method: &Method, uri: &http::Uri, body: &[u8]) -> Self {

@@ -33,6 +33,15 @@ impl Rule {
         }
     }
 
+    /// Applies it only to `count` matches from the `n`-th on, counted from 1.
+    #[must_use]
+    pub fn from_nth(self, n: usize, count: usize) -> Self {
+        Self {
+            turn: Turn::From(n, count),
+            ..self
+        }
+    }
+
     /// Applies it only to the first `n` matches.
     #[must_use]
     pub fn first(self, n: usize) -> Self {
@@ -58,6 +67,7 @@ impl Rule {
 pub(crate) enum Turn {
     Every,
     Nth(usize),
+    From(usize, usize),
     First(usize),
     Chance { percent: u8, seed: u64 },
 }
@@ -68,6 +78,7 @@ impl Turn {
         match self {
             Self::Every => true,
             Self::Nth(nth) => n == nth,
+            Self::From(first, count) => n >= first && n - first < count,
             Self::First(first) => n <= first,
             Self::Chance { percent, seed } => xxh3_64_with_seed(&n.to_le_bytes(), seed) % 100 < u64::from(percent),
         }
@@ -87,6 +98,7 @@ mod tests {
         let rule = Rule::new(Requests::all(), Action::Disconnect);
         assert_eq!(turns(&rule).len(), 100);
         assert_eq!(turns(&rule.clone().nth(3)), [3]);
+        assert_eq!(turns(&rule.clone().from_nth(3, 2)), [3, 4]);
         assert_eq!(turns(&rule.first(2)), [1, 2]);
     }
 

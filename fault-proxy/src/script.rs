@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 use tokio::sync::{Notify, watch};
 
-use crate::action::Action;
+use crate::action::{Action, Answer};
 use crate::request::Request;
 use crate::rule::Rule;
 use crate::selection::Requests;
@@ -28,6 +28,8 @@ pub(crate) struct State {
     watches: BTreeMap<usize, OpenWatch>,
     /// The answers to lists, by path and query.
     lists: BTreeMap<(String, String), Vec<Bytes>>,
+    /// The different answers to reads of a queue service, by path, in their order.
+    answers: BTreeMap<String, Vec<Answer>>,
     /// The rule at which the client stopped.
     stopped: Option<RuleId>,
     next: usize,
@@ -50,7 +52,7 @@ impl State {
     }
 }
 
-/// What to do with a request.
+/// The decision about a request.
 #[derive(Debug)]
 pub(crate) enum Decided {
     Pass,
@@ -82,7 +84,7 @@ struct OpenWatch {
     cut: Arc<Notify>,
 }
 
-/// What to do with an event of a watch.
+/// The decision about an event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
@@ -181,6 +183,22 @@ impl Script {
         String::from_utf8(body.to_vec()).ok()
     }
 
+    /// Stores the answer to a read of a queue service.
+    pub(crate) fn remember_answer(&self, request: &Request, answer: Answer) {
+        let mut state = self.state();
+        let answers = state.answers.entry(request.path.clone()).or_default();
+        if !answers.last().is_some_and(|last| last.is_as(&answer)) {
+            answers.push(answer);
+        }
+    }
+
+    /// Returns the last answer to the same read that is not the current one.
+    pub(crate) fn answer_before(&self, request: &Request, current: &Answer) -> Option<Answer> {
+        let state = self.state();
+        let mut answers = state.answers.get(&request.path)?.iter().rev();
+        answers.find(|answer| !answer.is_as(current)).cloned()
+    }
+
     /// Records a request, and returns its index in the record and what to do with it: the oldest rule that applies
     /// decides, unless the client is stopped.
     pub(crate) fn decide(&self, request: &Request) -> (usize, Decided) {
@@ -254,10 +272,10 @@ impl Script {
     }
 
     /// Waits until `wanted` is true, which is checked after each new record; returns whether it became true.
-    pub(crate) fn wait_for(&self, patience: Duration, wanted: impl Fn(&State) -> bool) -> bool {
+    pub(crate) fn wait_for(&self, timeout: Duration, wanted: impl Fn(&State) -> bool) -> bool {
         let outcome = self
             .written
-            .wait_timeout_while(self.state(), patience, |state| !wanted(state));
+            .wait_timeout_while(self.state(), timeout, |state| !wanted(state));
         let (_state, timeout) = outcome.unwrap_or_else(PoisonError::into_inner);
         !timeout.timed_out()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -13,7 +14,12 @@ use crate::forward::forward;
 use crate::script::Script;
 
 /// Serves until it is dropped.
-pub(crate) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream: Upstream, script: Arc<Script>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    upstream: Upstream,
+    script: Arc<Script>,
+) {
     loop {
         // A client that disconnected while it was in the queue must not stop the server.
         let Ok((stream, _)) = listener.accept().await else {
@@ -25,15 +31,27 @@ pub(crate) async fn serve(listener: TcpListener, acceptor: TlsAcceptor, upstream
         };
         let (acceptor, upstream, script) = (acceptor.clone(), upstream.clone(), Arc::clone(&script));
         tokio::spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else {
-                return;
-            };
             let connection = Arc::new(Connection::new(client, upstream));
-            let service = service_fn(|request| forward(request, Arc::clone(&connection), Arc::clone(&script)));
-            // Most rules end a connection with an error.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            match acceptor {
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        answer(stream, &connection, &script).await;
+                    }
+                }
+                None => answer(stream, &connection, &script).await,
+            }
         });
     }
+}
+
+/// Answers the requests of a connection.
+async fn answer<S>(stream: S, connection: &Arc<Connection>, script: &Arc<Script>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let service = service_fn(|request| forward(request, Arc::clone(connection), Arc::clone(script)));
+    // Most rules end a connection with an error.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }

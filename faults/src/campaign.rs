@@ -22,9 +22,12 @@ mod operator;
 pub mod oracle;
 pub mod page;
 pub mod plan;
+mod queue_servers;
+pub mod queues;
 mod replica;
 pub mod run;
 pub mod scenario;
+pub mod service;
 pub mod tenant;
 mod webhooks;
 mod workers;
@@ -63,7 +66,8 @@ impl Campaign {
             .collect();
         let (outcomes, calls): (Vec<_>, Vec<_>) = runs?.into_iter().map(|run| (run.outcome, run.calls)).unzip();
         let expected = workers::common_outcome(scenario.name, &outcomes)?;
-        let calls = call::common(&calls);
+        let mut calls = call::common(&calls);
+        calls.retain(|(call, _)| scenario.concerns(call));
         Ok(Self {
             plans: plan::derive(scenario.name, &calls),
             scenario,

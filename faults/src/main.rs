@@ -25,19 +25,19 @@ struct Cli {
     /// Run only plans with this text in their name, such as `app-create: create`.
     #[arg(default_value = "")]
     name: String,
-    /// List the plans, and run none.
+    /// List the plans without running them.
     #[arg(long)]
     list: bool,
-    /// Run a random choice of this many plans of each scenario.
+    /// Run this many randomly chosen plans of each scenario.
     #[arg(long, value_name = "N")]
     choose: Option<usize>,
-    /// Seed of the choice: the same number chooses the same plans.
+    /// Seed of the random choice.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Number of concurrent runs.
     #[arg(long, value_name = "N", default_value_t = 4)]
     workers: usize,
-    /// Also run plans that the same program has already survived.
+    /// Also run plans that the same program has already survived [default: skip them].
     #[arg(long)]
     again: bool,
     /// The operator [default: the one next to this program].
@@ -49,25 +49,28 @@ struct Cli {
     /// File for the results of the plans, one line of JSON each.
     #[arg(long, value_name = "FILE", default_value = "target/faults/results.jsonl")]
     results: PathBuf,
-    /// Run nothing, and write the results into this page, between its markers.
+    /// Run no plans, and write the results into this page, between its markers.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "Examples:
-  # Everything that has not been survived yet
+  # Run all plans that have not passed yet
   make faults
 
-  # What happens when the operator dies while it creates something
+  # Kill the operator while it creates a Deployment
   make faults NAME='create deployments web: crash'
 
-  # What becomes of an installation that breaks off somewhere
+  # Run all plans of the scenarios whose name begins with queue
+  make faults NAME=queue
+
+  # Interrupt an installation at each of its calls
   make faults NAME='install:'
 
-  # What became of them, written into the page about it
+  # Write the results into docs/reliability.md
   make reliability
 
-Exit code: 0 if all were survived, 1 if not.";
+Exit code: 0 if all plans survived, 1 if not.";
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -91,10 +94,19 @@ fn run(cli: &Cli) -> Result<bool> {
         None => std::env::current_exe().map(|this| this.with_file_name(name)),
     };
     let mut total = Tally::default();
-    // The calls are only known after a run of the scenario, but its name is known before.
-    let is_wanted = |name: &str| cli.name.split_once(':').is_none_or(|(only, _)| only == name);
+    // The calls of a scenario are known only after a fault-free run, so only its name is compared here.
+    let all = catalog::all();
+    let names = all
+        .iter()
+        .map(|one| one.name)
+        .chain(installation::all().into_iter().map(|one| one.name));
+    let is_of_scenarios = !cli.name.is_empty() && names.clone().any(|name| name.starts_with(&cli.name));
+    let is_selected = |name: &str| match cli.name.split_once(':') {
+        Some((only, _)) => only == name,
+        None => !is_of_scenarios || name.starts_with(&cli.name),
+    };
 
-    let scenarios: Vec<_> = catalog::all().into_iter().filter(|one| is_wanted(one.name)).collect();
+    let scenarios: Vec<_> = all.into_iter().filter(|one| is_selected(one.name)).collect();
     if !scenarios.is_empty() {
         let operator = sibling_program(&cli.operator, "appdeploy-operator")?;
         let mut journal = Journal::open(&cli.results, &operator)?;
@@ -118,7 +130,7 @@ fn run(cli: &Cli) -> Result<bool> {
 
     let scenarios: Vec<_> = installation::all()
         .into_iter()
-        .filter(|one| is_wanted(one.name))
+        .filter(|one| is_selected(one.name))
         .collect();
     if !scenarios.is_empty() {
         let plugin = sibling_program(&cli.plugin, "kubectl-appdeploy")?;
@@ -142,8 +154,8 @@ fn run(cli: &Cli) -> Result<bool> {
     }
 
     if !cli.list {
-        say(&format!(
-            "{} survived, {} failed, {} without their call; {} has the details",
+        eprint_line(&format!(
+            "{} survived, {} failed, {} whose call did not occur; see {} for details",
             total.survived,
             total.failed,
             total.unreached,
@@ -155,7 +167,7 @@ fn run(cli: &Cli) -> Result<bool> {
 
 /// Reports that a scenario can't be run, which is a failure.
 fn report_failure(name: &str, error: &anyhow::Error) -> Result<Tally> {
-    say(&format!("{name}: {error:#}"))?;
+    eprint_line(&format!("{name}: {error:#}"))?;
     Ok(Tally {
         failed: 1,
         ..Tally::default()
@@ -186,7 +198,7 @@ fn run_scenario(
     journal.begin(name, all)?;
     let known = |plan: &&Plan| !cli.again && journal.entry(&plan.to_string()).is_some();
     let left: Vec<Plan> = plans.iter().filter(|plan| !known(plan)).cloned().collect();
-    say(&format!(
+    eprint_line(&format!(
         "{name}: {} of {} plans left; {compared} fields are compared, {varying} differ between runs",
         left.len(),
         plans.len()
@@ -200,12 +212,12 @@ fn run_scenario(
         let remaining = started.elapsed() / done * u32::try_from(left).unwrap_or(u32::MAX);
         let (seconds, remaining) = (took.as_secs_f64(), minutes(remaining));
         let word = tally.count(verdict);
-        say(&format!(
+        eprint_line(&format!(
             "{word} in {seconds:.1} s: {plan}; {left} left, about {remaining}"
         ))?;
         if let Verdict::Failed(problems) = verdict {
             for problem in problems {
-                say(&format!("  {}", problem.replace('\n', "\n    ")))?;
+                eprint_line(&format!("  {}", problem.replace('\n', "\n    ")))?;
             }
         }
         Ok(())
@@ -271,6 +283,6 @@ fn minutes(time: Duration) -> String {
     format!("{} min", time.as_secs().div_ceil(60))
 }
 
-fn say(line: &str) -> Result<()> {
+fn eprint_line(line: &str) -> Result<()> {
     Ok(writeln!(io::stderr(), "{line}")?)
 }

@@ -17,7 +17,7 @@ pub enum Consent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unattended {
     /// Continue: only this machine's own cluster is changed.
-    GoOn,
+    Continue,
     /// Stop: the change may affect other people.
     Stop,
 }
@@ -27,7 +27,7 @@ impl Consent {
     #[must_use]
     pub const fn decide(yes: bool, terminal: bool, unattended: Unattended) -> Self {
         match (yes, terminal, unattended) {
-            (true, _, _) | (false, false, Unattended::GoOn) => Self::Given,
+            (true, _, _) | (false, false, Unattended::Continue) => Self::Given,
             (false, true, _) => Self::Ask,
             (false, false, Unattended::Stop) => Self::Refused,
         }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn terminal_is_asked_unless_yes_is_set() {
-        for unattended in [Unattended::GoOn, Unattended::Stop] {
+        for unattended in [Unattended::Continue, Unattended::Stop] {
             assert_eq!(Consent::decide(false, true, unattended), Consent::Ask);
             assert_eq!(Consent::decide(true, true, unattended), Consent::Given);
             assert_eq!(Consent::decide(true, false, unattended), Consent::Given);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn without_a_terminal_only_the_own_cluster_is_changed() {
-        assert_eq!(Consent::decide(false, false, Unattended::GoOn), Consent::Given);
+        assert_eq!(Consent::decide(false, false, Unattended::Continue), Consent::Given);
         assert_eq!(Consent::decide(false, false, Unattended::Stop), Consent::Refused);
     }
 

@@ -12,6 +12,8 @@
 //! [`binaries`] builds the programs, once; [`process`], [`pki`], [`kubeconfig`] and [`kubectl`] are the parts of a
 //! cluster, which this crate's command also uses for a permanent one.
 //!
+//! [`queue_servers`] are servers outside of a cluster, for the tests of queues.
+//!
 //! Helpers that tests of several crates and the demo share are here, too: [`checkout`], [`http`], [`shared`] and [`wait`].
 //!
 //! Everything is synchronous: a test is a sequence of steps, with or without a runtime.
@@ -30,6 +32,7 @@ pub mod node;
 pub mod pki;
 pub mod port;
 pub mod process;
+pub mod queue_servers;
 pub mod registry;
 pub mod shared;
 pub mod wait;

@@ -37,6 +37,8 @@ mod kubelet;
 #[cfg(target_os = "linux")]
 mod node;
 #[cfg(target_os = "linux")]
+pub(crate) mod queue_server;
+#[cfg(target_os = "linux")]
 mod real;
 #[cfg(target_os = "linux")]
 mod sandbox;
@@ -110,7 +112,7 @@ pub(crate) fn up(layout: &Layout, wish: Wish, ui: &Ui) -> Result<()> {
             ui.say(&format!("  {line}"));
         }
     }
-    if plan.ask && !ask("Go on?", Unattended::GoOn)? {
+    if plan.ask && !ask("Continue?", Unattended::Continue)? {
         bail!("nothing was changed");
     }
     match mode {

@@ -57,6 +57,9 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "context")]
         program: Option<PathBuf>,
     },
+    /// Run ElasticMQ, a queue service, where the pods of the cluster reach it, until it is interrupted; needs root.
+    #[cfg(target_os = "linux")]
+    QueueServer,
     /// Run a part of the node; `up` starts these.
     #[cfg(target_os = "linux")]
     #[command(subcommand, hide = true)]
@@ -93,6 +96,8 @@ enum Part {
     Status,
     /// Fail unless the cluster is up.
     Check,
+    /// Run ElasticMQ, in the network of the node.
+    QueueServer,
     /// Serve a folder of images.
     Registry {
         /// The folder.
@@ -125,6 +130,7 @@ fn run_part(part: Part, layout: &Layout, ui: &Ui) -> Result<()> {
         Part::Up => parts::up(layout, ui),
         Part::Status => print(&parts::status(layout)?),
         Part::Check => parts::check(layout),
+        Part::QueueServer => local::queue_server::run(ui),
         Part::Registry {
             store,
             port,
@@ -177,6 +183,8 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
             local::node_status(&layout)?;
             Ok(())
         }
+        #[cfg(target_os = "linux")]
+        Command::QueueServer => local::queue_server::enter(&layout()?),
         #[cfg(target_os = "linux")]
         Command::Node(part) => run_part(part, &layout()?, ui),
         Command::CleanCache => local::clean_cache(ui),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_found_by_tag_and_by_digest() {
+    fn image_is_found_by_tag_and_by_digest() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         store

@@ -86,12 +86,12 @@ pub fn third_party_deployment_is_adopted_without_dropped_requests(
     shell.run(
         "kubectl create deployment shop --image nginx --replicas 2 --port 80 && \
          kubectl expose deployment shop --port 8080 --target-port 80 && \
-         kubectl create ingress shop --rule 'shop.example.com/*=shop:8080' && \
+         kubectl create ingress shop --rule 'moved.example.com/*=shop:8080' && \
          kubectl rollout status deployment shop --timeout=2m",
     )?;
     let address = "kubectl get service shop --output jsonpath='{.metadata.uid} {.spec.clusterIP}'";
     let before = shell.run(address)?;
-    let load = PageLoad::start("shop.example.com")?;
+    let load = PageLoad::start("moved.example.com")?;
     let refused = shell.run("kubectl appdeploy adopt shop 2>&1 || true")?;
     has(&refused, &["are replaced", "nothing was changed", "adopt shop --yes"])?;
     // After an interruption, the same command continues.

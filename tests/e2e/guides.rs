@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tests::guide;
 
 use crate::environment::{Environment, TestContext};
+use crate::queue_server::QueueServer;
 use crate::registry::Registry;
 
 pub fn first_app(environment: &Environment, context: &TestContext) -> Result<()> {
@@ -24,6 +25,11 @@ pub fn changing(environment: &Environment, context: &TestContext) -> Result<()> 
 
 pub fn gitops(environment: &Environment, context: &TestContext) -> Result<()> {
     follow(environment, context, "gitops")
+}
+
+pub fn queue(environment: &Environment, context: &TestContext) -> Result<()> {
+    let _server = QueueServer::start(environment)?;
+    follow(environment, context, "queue")
 }
 
 pub fn debugging(environment: &Environment, context: &TestContext) -> Result<()> {

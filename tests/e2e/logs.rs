@@ -24,6 +24,7 @@ kubectl wait appdeploy/talker --for=condition=Ready --timeout=90s
 /// A pod set whose container prints a line and exits.
 const CRASHER: &str = r"
 kubectl appdeploy podset create crasher --replicas 1 --image busybox --command -- sh -c 'echo last words; exit 3'
+kubectl wait pod/crasher-0 --for=create --timeout=60s
 kubectl wait pod/crasher-0 --for=jsonpath='{.status.containerStatuses[0].restartCount}'=1 --timeout=90s
 ";
 

@@ -2,7 +2,9 @@
 //!
 //! They share the local cluster and one operator, and each has its own namespace. At the end the initial state of the
 //! cluster is restored. Most of them only wait, so several run concurrently; those that change the operator, the node or
-//! the host run alone after that. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them.
+//! the host run alone after that. `make test-e2e` runs them; `make test-e2e NAME=causes` some of them. `make test` runs
+//! them while other tests keep the processors busy, so they wait for conditions, with timeouts that only matter if
+//! something fails.
 
 mod causes;
 mod environment;
@@ -16,6 +18,7 @@ mod picture;
 mod placement;
 mod podset;
 mod private;
+mod queue_server;
 mod reach;
 mod registry;
 mod story;
@@ -34,13 +37,18 @@ use environment::{Environment, InitialState, TestContext};
 type Test = fn(&Environment, &TestContext) -> Result<()>;
 
 /// The number of tests that run concurrently.
-const LANES: usize = 3;
+const LANES: usize = 4;
 
 /// Tests that need only the operator and their namespace. The slowest come first.
-const SHARED: [(&str, Test); 13] = [
+const SHARED: [(&str, Test); 18] = [
+    ("guide-queue", guides::queue),
     ("guide-podset", guides::podset),
     ("causes", causes::causes_are_in_status_table_and_waits),
+    ("podset-exits", podset::image_that_exits_stays_in_one_pod_under_load),
     ("podset-in-place", podset::image_is_changed_in_place),
+    ("podset-back", podset::image_is_changed_and_changed_back_under_load),
+    ("podset-digest", podset::image_is_pinned_by_digest_under_load),
+    ("podset-respelled", podset::image_is_respelled_under_load),
     ("logs", logs::logs_of_all_pods_are_printed),
     (
         "private",
@@ -59,8 +67,8 @@ const SHARED: [(&str, Test); 13] = [
     ("reach", reach::exec_and_port_forward_reach_pods),
 ];
 
-/// Tests that run alone: they change the operator, taint the node, compare the whole host, or depend on its speed.
-const ALONE: [(&str, Test); 20] = [
+/// Tests that run alone: they change the operator, taint the node, or compare the whole host.
+const ALONE: [(&str, Test); 16] = [
     ("demo", story::demo_prints_a_page_and_can_be_repeated),
     ("restricted", story::operator_runs_in_a_restricted_namespace),
     ("causes-taint", causes::taint_is_reported),
@@ -72,11 +80,6 @@ const ALONE: [(&str, Test); 20] = [
         "failover-killed",
         failover::children_are_created_once_while_the_leader_is_killed,
     ),
-    // A slow pod counts as unavailable.
-    ("podset-digest", podset::image_is_pinned_by_digest_under_load),
-    ("podset-respelled", podset::image_is_respelled_under_load),
-    ("podset-back", podset::image_is_changed_and_changed_back_under_load),
-    ("podset-exits", podset::image_that_exits_stays_in_one_pod_under_load),
     ("gitops-leave", gitops::app_is_ejected_and_adopted_with_the_same_pods),
     ("host", host::host_is_unchanged_by_a_second_cluster),
     ("picture", picture::picture_of_the_readme_is_current),

@@ -1,5 +1,7 @@
 //! Tests the Makefile's recipes where a mistake would delete the user's files or objects.
 
+mod parts;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -83,30 +85,43 @@ impl Spaced {
 
     /// Runs a target, and returns the calls of the stubs and the output.
     fn run(&self, arguments: &[&str]) -> Result<(String, String)> {
+        let output = self.command("make", arguments).output().context("failed to run make")?;
+        ensure!(output.status.success(), "make {arguments:?} failed: {}", text(&output));
+        Ok((self.calls()?, text(&output)))
+    }
+
+    /// Returns a command in this checkout, and forgets the calls of the stubs.
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let calls = self.folder.path().join("calls");
         let _ = fs::remove_file(&calls);
+        let mut command = Command::new(program);
         let path = format!(
             "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             self.folder.path().join("bin").display()
         );
-        let output = Command::new("make")
+        command
             .args(arguments)
             .current_dir(self.checkout())
             .env("PATH", path)
             .env("CALLS", &calls)
             .env("HOME", self.folder.path().join("home of mine"))
-            .env_remove("APPDEPLOY_CACHE")
-            .env_remove("XDG_CACHE_HOME")
-            .env_remove("CARGO_TARGET_DIR")
-            .env_remove("MAKEFLAGS")
-            .env_remove("APPDEPLOY_TEST_LONG")
-            .env_remove("IMG")
-            .stdin(Stdio::null())
-            .output()
-            .context("failed to run make")?;
-        ensure!(output.status.success(), "make {arguments:?} failed: {}", text(&output));
-        let calls = fs::read_to_string(&calls).context("no stub was called")?;
-        Ok((calls, text(&output)))
+            .stdin(Stdio::null());
+        for variable in [
+            "APPDEPLOY_CACHE",
+            "XDG_CACHE_HOME",
+            "CARGO_TARGET_DIR",
+            "MAKEFLAGS",
+            "APPDEPLOY_TEST_LONG",
+            "IMG",
+        ] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Returns the calls of the stubs, one a line.
+    fn calls(&self) -> Result<String> {
+        fs::read_to_string(self.folder.path().join("calls")).context("no stub was called")
     }
 }
 
@@ -129,53 +144,6 @@ fn make_test_deletes_only_its_own_folder_in_a_path_with_a_space() -> Result<()> 
         "the rights of the last run are still there"
     );
     ensure!(calls.contains("rights config/rbac target/rights\n"), "{calls}");
-    Ok(())
-}
-
-#[test]
-fn all_parts_of_make_test_run_after_one_has_failed() -> Result<()> {
-    let spaced = Spaced::new()?;
-    let calls = spaced.make(&["test"])?;
-    let parts = [
-        "cargo fmt --all --check",
-        "cargo test --quiet --workspace --no-fail-fast --lib --bins",
-        "cargo test --workspace --no-fail-fast --test *",
-        "rights config/rbac",
-        "cargo test --quiet --workspace --test e2e",
-    ];
-    for part in parts {
-        ensure!(calls.contains(part), "{part:?} is not in:\n{calls}");
-    }
-    // Each of the first parts fails: the others still run, and make fails at the end.
-    let cargo = spaced.folder.path().join("bin/cargo");
-    stub(&cargo, "case $* in *fmt*|*--bins*|*'--test *'*) exit 1;; esac")?;
-    let failed = spaced.make(&["test"]).err().context("make succeeded")?.to_string();
-    ensure!(
-        failed.contains("make test: failed: test-format test-units test-api\n"),
-        "{failed}"
-    );
-    let calls = fs::read_to_string(spaced.folder.path().join("calls"))?;
-    for part in parts {
-        ensure!(calls.contains(part), "{part:?} is not in:\n{calls}");
-    }
-    Ok(())
-}
-
-#[test]
-fn long_tests_are_counted_and_run_by_make_test_long() -> Result<()> {
-    let spaced = Spaced::new()?;
-    let list = "case $* in *--list*) printf 'a: test\\nb::c: test\\n\\n2 tests, 0 benchmarks\\n';; esac";
-    stub(&spaced.folder.path().join("bin/cargo"), list)?;
-    let (calls, said) = spaced.run(&["test"])?;
-    ensure!(!calls.contains("--include-ignored"), "{calls}");
-    ensure!(
-        said.contains("2 long tests skipped: make test-long runs them"),
-        "{said}"
-    );
-    let (calls, said) = spaced.run(&["test-long"])?;
-    ensure!(calls.contains("--test * -- --include-ignored"), "{calls}");
-    ensure!(calls.contains("--include-ignored seeded::"), "{calls}");
-    ensure!(said.contains("2 long tests run"), "{said}");
     Ok(())
 }
 
@@ -276,7 +244,7 @@ fn kind_is_used_where_docker_and_kind_are() -> Result<()> {
 }
 
 #[test]
-fn make_refuses_to_build_as_root_for_a_person_with_sudo() -> Result<()> {
+fn make_refuses_to_build_as_root_through_sudo() -> Result<()> {
     if !nix::unistd::Uid::effective().is_root() {
         return Ok(());
     }
@@ -285,7 +253,7 @@ fn make_refuses_to_build_as_root_for_a_person_with_sudo() -> Result<()> {
         .current_dir(root())
         .env("SUDO_UID", "1000")
         .output()?;
-    ensure!(!output.status.success(), "it went on");
+    ensure!(!output.status.success(), "it continued");
     ensure!(text(&output).contains("without sudo"), "{}", text(&output));
     Ok(())
 }
@@ -297,7 +265,7 @@ fn make_refuses_a_path_that_a_shell_would_expand() -> Result<()> {
     fs::create_dir(&checkout)?;
     fs::copy(root().join("Makefile"), checkout.join("Makefile"))?;
     let output = Command::new("make").arg("help").current_dir(&checkout).output()?;
-    ensure!(!output.status.success(), "it went on");
+    ensure!(!output.status.success(), "it continued");
     ensure!(
         text(&output).contains("move the checkout to another folder"),
         "{}",
@@ -441,7 +409,7 @@ fn targets_for_the_current_cluster_name_it_and_do_nothing_without_an_answer() ->
     for target in ["install", "demo", "demo-down"] {
         let output = own.make(&["CLUSTER=current", target])?;
         let text = text(&output);
-        ensure!(!output.status.success(), "`make {target}` went on: {text}");
+        ensure!(!output.status.success(), "`make {target}` continued: {text}");
         for words in ["of your context", &own.control_plane.url(), "YES=1 answers yes"] {
             ensure!(text.contains(words), "{words:?} is not in: {text}");
         }

@@ -61,7 +61,7 @@ fn holds(place: &str, query: &str, exported: &BTreeSet<String>) {
 }
 
 #[test]
-fn alerts_fire_only_in_their_stories() -> Result<()> {
+fn alerts_fire_only_in_their_test_cases() -> Result<()> {
     let binaries = Binaries::ensure(&[Component::Prometheus], &mut Lines::stderr())?;
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("rules.yaml"), serde_yaml::to_string(&rules()?)?)?;

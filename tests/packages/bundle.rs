@@ -148,7 +148,7 @@ fn olm_grants_the_same_rights() {
 }
 
 #[test]
-fn olm_makes_the_same_webhooks() {
+fn olm_creates_the_same_webhooks() {
     let folder = bundle();
     let (version, _) = content(folder.path());
     let all = kustomized("default");
@@ -182,7 +182,7 @@ fn verified(bundle: &Path) -> String {
 }
 
 #[test]
-fn catalogs_take_the_bundle() {
+fn catalogs_accept_the_bundle() {
     let said = verified(bundle().path());
     // The validator for operatorhub.io reports that there is a newer one, which this program does not have.
     let found: Vec<&str> = said
@@ -193,7 +193,7 @@ fn catalogs_take_the_bundle() {
 }
 
 #[test]
-fn catalogs_refuse_a_bundle_with_a_fault() {
+fn catalogs_reject_an_invalid_bundle() {
     let folder = bundle();
     let path = folder
         .path()

@@ -10,7 +10,7 @@ use crate::tools::{Helm, ok, said};
 const OPERATOR: &str = "Deployment appdeploy-system/appdeploy-operator";
 
 #[test]
-fn helm_finds_no_fault() {
+fn helm_lint_passes() {
     let helm = Helm::new();
     let output = helm
         .command("lint")
@@ -68,8 +68,8 @@ fn parts_can_be_left_out() {
     let helm = Helm::new();
     let all = helm.template(&[]).len();
     let count = |value| helm.template(&["--set", value]).len();
-    // Two CRDs, and the policy that protects them with its binding.
-    assert_eq!(count("crds.install=false"), all - 4);
+    // Three CRDs, and the policy that protects them with its binding.
+    assert_eq!(count("crds.install=false"), all - 5);
     assert_eq!(count("policies.enabled=false"), all - 4);
     assert_eq!(count("networkPolicy.defaultDeny=false"), all - 1);
     assert_eq!(count("networkPolicy.enabled=false"), all - 2);
@@ -107,7 +107,7 @@ fn unknown_value_is_rejected() {
 }
 
 #[test]
-fn a_release_is_installed_upgraded_and_leaves_the_apps() {
+fn chart_is_installed_upgraded_and_uninstalled_without_the_apps() {
     let cluster = ControlPlane::start().unwrap();
     let helm = Helm::new();
     let run = |verb: &str, arguments: &[&str]| {

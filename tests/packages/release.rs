@@ -79,7 +79,7 @@ fn krew_installs_the_plugin() {
 }
 
 #[test]
-fn the_archive_has_what_kubectl_asks_for_completion() {
+fn archive_has_the_completion_program_of_kubectl() {
     let folder = release();
     let listed = ok(Command::new("tar")
         .arg("-tzf")
@@ -97,7 +97,7 @@ fn the_archive_has_what_kubectl_asks_for_completion() {
 }
 
 #[test]
-fn the_packed_chart_is_the_chart() {
+fn packed_chart_equals_the_chart() {
     let folder = release();
     let helm = Helm::new();
     let packed = folder.path().join(format!("appdeploy-{}.tgz", packages::VERSION));
@@ -109,7 +109,7 @@ fn the_packed_chart_is_the_chart() {
 
 /// OLM does not install admission policies: an administrator applies this file.
 #[test]
-fn the_policies_are_those_of_an_installation() {
+fn released_policies_equal_the_installed_ones() {
     let folder = release();
     let file = format!("appdeploy-policies-v{}.yaml", packages::VERSION);
     let found = crate::objects::read(&fs::read_to_string(folder.path().join(file)).unwrap());
@@ -138,7 +138,7 @@ fn checksums_are_of_every_file_and_of_nothing_else() {
 }
 
 #[test]
-fn a_release_is_the_same_each_time() {
+fn release_is_reproducible() {
     let (first, second) = (release(), release());
     for file in fs::read_dir(first.path()).unwrap() {
         let name = file.unwrap().file_name();
@@ -148,7 +148,7 @@ fn a_release_is_the_same_each_time() {
 }
 
 #[test]
-fn the_bill_names_each_crate_with_its_licence_and_checksum() {
+fn sbom_has_each_crate_with_its_license_and_checksum() {
     let folder = release();
     let bill = folder
         .path()

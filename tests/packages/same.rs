@@ -17,12 +17,12 @@ fn without_helms_own(mut objects: Objects) -> Objects {
 }
 
 #[test]
-fn the_plugin_installs_what_kustomize_builds() {
+fn plugin_installs_what_kustomize_builds() {
     assert_same(&plugin(&[]), &kustomized("default"));
 }
 
 #[test]
-fn the_chart_installs_what_kustomize_builds() {
+fn chart_installs_what_kustomize_builds() {
     let helm = Helm::new();
     let whole = helm.template(&["--set", "namespace.create=true"]);
     assert_same(&without_helms_own(whole), &kustomized("default"));

@@ -68,7 +68,7 @@ fn only_accepted_findings_are_found() {
 }
 
 #[test]
-fn a_fault_is_found() {
+fn seeded_fault_is_found() {
     let faulty = manifests().replace("readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false");
     assert!(failed(&faulty).contains("container-security-context-readonlyrootfilesystem"));
 }

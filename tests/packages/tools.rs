@@ -42,11 +42,13 @@ pub fn kustomized(folder: &str) -> Objects {
     objects::read(&ok(Command::new(kubectl).arg("kustomize").arg(config().join(folder))))
 }
 
-/// Returns the objects that the plugin's `install` would apply.
+/// Returns the objects that the plugin's `install` would apply without a cluster: it would ask one for the port of its API
+/// server.
 pub fn plugin(flags: &[&str]) -> Objects {
     let plugin = Checkout::find().expect("a checkout").program("kubectl-appdeploy");
     let mut install = Command::new(plugin);
     install.args(["install", "--dry-run=client", "-o", "yaml"]).args(flags);
+    install.env("KUBECONFIG", "/nonexistent/config");
     objects::read(&ok(&mut install))
 }
 

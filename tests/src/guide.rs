@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_goes_on_while_a_block_runs() {
+    fn script_continues_while_a_background_block_runs() {
         let script = script(&blocks(GUIDE));
         assert!(script.contains("\nserve &\n"), "{script}");
         assert!(
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_without_a_message_is_named() {
+    fn failed_command_without_a_message_is_named() {
         let (code, printed) = run("```sh test\ntrue\nsh -c 'exit 3'\necho never\n```\n");
         assert_eq!(code, Some(3), "{printed}");
         assert_eq!(printed, "# line 1\nexit code 3: sh -c 'exit 3'\n");
     }
 
     #[test]
-    fn a_background_command_that_fails_does_not_fail_the_guide() {
+    fn failed_background_command_does_not_fail_the_guide() {
         let (code, printed) = run("```sh test background\nsh -c 'exit 7'\n```\n```sh test\nsleep 0.1\n```\n");
         assert_eq!((code, printed.as_str()), (Some(0), "# line 1\n# line 4\n"));
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "clippy takes the functions that tests share for code")]
 
+mod queues;
 mod requests;
 mod watches;
 

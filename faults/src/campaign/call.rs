@@ -10,7 +10,7 @@ use fault_proxy::{Record, Request, Requests, Verb};
 pub struct Call {
     /// Kubernetes' verb.
     pub verb: Verb,
-    /// The resource with its subresource.
+    /// The resource with its subresource. Of a queue service: the action.
     pub resource: String,
     /// The label selector of a list or a watch; empty for none.
     pub selector: String,
@@ -26,6 +26,12 @@ impl Call {
     pub fn is_write(&self) -> bool {
         // Reviews are created only to be answered; the API server does not store them.
         self.verb.is_write() && !self.resource.ends_with("reviews")
+    }
+
+    /// Returns whether it is a call of a queue service, outside the cluster.
+    #[must_use]
+    pub fn is_outside(&self) -> bool {
+        self.resource.starts_with(|first: char| first.is_ascii_uppercase())
     }
 
     /// Returns a matcher for all calls that are equal except for their number.
@@ -46,7 +52,11 @@ const SELECTOR: &str = "labelSelector=";
 
 impl fmt::Display for Call {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.verb, self.resource)?;
+        // The actions of a queue service contain the verb.
+        if !self.is_outside() {
+            write!(out, "{} ", self.verb)?;
+        }
+        out.write_str(&self.resource)?;
         if !self.selector.is_empty() {
             let selector = self
                 .selector

@@ -1,12 +1,18 @@
 //! All scenarios.
 
+use super::queues;
 use super::scenario::{self, Scenario};
 use super::tenant;
 
 /// Returns all scenarios, those with a hostile tenant last.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
-    [scenario::of_apps_and_sets(), tenant::scenarios()].concat()
+    [
+        scenario::of_apps_and_sets(),
+        queues::scenario::all(),
+        tenant::scenarios(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]

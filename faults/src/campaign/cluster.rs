@@ -16,9 +16,10 @@ use tokio::runtime::Runtime;
 
 use super::history::text;
 use super::invariant::THIRD_PARTY;
-use super::kind::{APP, INGRESS, Kind, PODSET, SERVICE};
+use super::kind::{APP, INGRESS, Kind, PODSET, QUEUE, SERVICE};
 use super::observer::Observer;
 use super::operator::Place;
+use super::queue_servers::Servers;
 use super::scenario::{Scenario, UserAction};
 use super::tenant;
 use super::webhooks::Webhooks;
@@ -37,7 +38,8 @@ pub struct Cluster {
     // Fields are dropped in this order: clients before the API server.
     pub(super) observer: Observer,
     client: Client,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
+    pub(super) queue_servers: Servers,
     pub(super) control_plane: ControlPlane,
     pub(super) program: PathBuf,
     runs: AtomicU32,
@@ -74,6 +76,7 @@ impl Cluster {
             observer: Observer::start(runtime.handle(), &client),
             client,
             runtime,
+            queue_servers: Servers::default(),
             control_plane,
             program: program.to_owned(),
             runs: AtomicU32::new(0),
@@ -103,6 +106,7 @@ impl Cluster {
             namespace: run.to_owned(),
             watched,
             webhooks,
+            has_queues: scenario.queues.is_some(),
         })
     }
 
@@ -220,7 +224,7 @@ impl Cluster {
                     let applied = api.patch_status(name, &params, &Patch::Apply(&object)).await?;
                     Ok(serde_json::to_value(applied)?)
                 }
-                UserAction::Attempt(_) | UserAction::ByTenant(_) => Ok(Value::Null),
+                UserAction::Attempt(_) | UserAction::ByTenant(_) | UserAction::Outside(_) => Ok(Value::Null),
             }
         })
     }
@@ -264,6 +268,7 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
     let files = [
         "crd/appdeploys",
         "crd/podsets",
+        "crd/appqueues",
         "manager/namespace",
         "rbac/service_account",
         "rbac/operator_role",
@@ -277,7 +282,7 @@ fn install(control_plane: &ControlPlane) -> Result<()> {
         control_plane.apply(&manifest(file)?)?;
     }
     // Rights and new kinds take a moment to become effective.
-    for kind in [APP, PODSET] {
+    for kind in [APP, PODSET, QUEUE] {
         let path = format!("/apis/{}/{}", kind.api_version(), kind.plural());
         eventually(control_plane, &["get", "--raw", &path])?;
     }
@@ -318,7 +323,8 @@ fn confine(control_plane: &ControlPlane) -> Result<()> {
     }
 }
 
-fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {
+/// Runs kubectl until it succeeds.
+pub(super) fn eventually(control_plane: &ControlPlane, asked: &[&str]) -> Result<()> {
     let started = Instant::now();
     while let Err(error) = control_plane.kubectl(asked) {
         if started.elapsed() > TIMEOUT {

@@ -5,17 +5,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fault_proxy::Proxy;
+use fault_proxy::Listener;
 use serde_json::Value;
 
+use super::call::{Call, calls};
 use super::cluster::Cluster;
-use super::history::Seen;
-use super::invariant::{outside, violations};
+use super::history::ObjectVersion;
+use super::invariant::{children_elsewhere, violations};
+use super::kind::QUEUE;
 use super::leadership::{Leadership, is_of};
 use super::operator::Place;
 use super::oracle::Outcome;
+use super::queues::Queues;
 use super::replica::Replica;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, UserAction};
 
 /// How long a step may take. Longer than the operator's longest deadline, which is that of a watch.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
@@ -42,6 +45,8 @@ pub(super) struct Execution<'a> {
     /// The standby operator, after the first one has become the leader.
     standby: OnceLock<Replica<'a>>,
     is_led: bool,
+    /// The queue service, if the scenario has one.
+    queues: Option<Queues<'a>>,
     place: Place,
 }
 
@@ -50,9 +55,11 @@ impl<'a> Execution<'a> {
         cluster: &'a Cluster,
         scenario: &Scenario,
         bug: Option<&'a str>,
-        script: impl FnOnce(&Proxy),
+        script: impl FnOnce(&Listener, Option<&Listener>),
     ) -> Result<Self> {
         let namespace = cluster.namespace()?;
+        let start = |server| Queues::start(cluster, &namespace, server);
+        let queues = scenario.queues.map(start).transpose()?;
         if scenario.is_led {
             cluster.hold_elections(&namespace)?;
         }
@@ -61,7 +68,10 @@ impl<'a> Execution<'a> {
         Ok(Self {
             cluster,
             bug,
-            replica: Replica::start(cluster, &place, bug, candidate, script)?,
+            replica: Replica::start(cluster, &place, bug, candidate, |api| {
+                script(api, queues.as_ref().map(|queues| &*queues.proxy));
+            })?,
+            queues,
             place,
             standby: OnceLock::new(),
             is_led: scenario.is_led,
@@ -89,28 +99,54 @@ impl<'a> Execution<'a> {
                 if let Some(created) = created.filter(|_| is_creation) {
                     thread::sleep(ONE_SECOND.saturating_sub(created.elapsed()));
                 }
-                left = self.cluster.perform(&self.namespace, &step.user_action)?;
+                left = self.perform(&step.user_action)?;
                 created = Some(Instant::now()).filter(|_| is_creation).or(created);
                 Ok(())
             };
             around(self, is_last, &mut user_action)?;
-            let settled = |history: &[Seen]| (step.settled)(history, &left);
-            if !self.wait_for(settled)? {
+            let settled = |history: &[ObjectVersion]| (step.settled)(history, &left);
+            if !self.wait_for(settled)? || !self.until_queues_agree(self.timeout()) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn wait_for(&self, wanted: impl Fn(&[Seen]) -> bool) -> Result<bool> {
-        let patience = if self.bug.is_some() { SEEDED_TIMEOUT } else { TIMEOUT };
+    /// Performs an action, and returns the object after it.
+    fn perform(&self, user_action: &UserAction) -> Result<Value> {
+        let created;
+        let user_action = match (&self.queues, user_action) {
+            (Some(queues), UserAction::Outside(action)) => return queues.perform(*action).map(|()| Value::Null),
+            (Some(queues), UserAction::Create(kind, object)) if *kind == QUEUE => {
+                created = UserAction::Create(QUEUE, queues.with_service(object));
+                &created
+            }
+            (_, user_action) => user_action,
+        };
+        self.cluster.perform(&self.namespace, user_action)
+    }
+
+    /// Waits until there are the queues outside that the AppQueues ask for; returns whether there are.
+    fn until_queues_agree(&self, timeout: Duration) -> bool {
+        let history = || self.cluster.observer.history(&self.namespace);
+        self.queues
+            .as_ref()
+            .is_none_or(|queues| queues.until_agreed(timeout, history))
+    }
+
+    fn timeout(&self) -> Duration {
+        if self.bug.is_some() { SEEDED_TIMEOUT } else { TIMEOUT }
+    }
+
+    fn wait_for(&self, wanted: impl Fn(&[ObjectVersion]) -> bool) -> Result<bool> {
+        let timeout = self.timeout();
         let observer = &self.cluster.observer;
         if !self.is_led {
-            return Ok(observer.wait_for(&self.namespace, patience, wanted));
+            return Ok(observer.wait_for(&self.namespace, timeout, wanted));
         }
         let started = Instant::now();
         while !observer.wait_for(&self.namespace, ONE_SECOND, &wanted) {
-            if started.elapsed() > patience {
+            if started.elapsed() > timeout {
                 return Ok(false);
             }
             self.posts().try_for_each(Replica::restart_if_deposed)?;
@@ -134,11 +170,11 @@ impl<'a> Execution<'a> {
         Ok(is_ready)
     }
 
-    fn leads_within(&self, name: &str, patience: Duration) -> bool {
+    fn leads_within(&self, name: &str, timeout: Duration) -> bool {
         let leads = |leaderships: &[Leadership]| leaderships.last().is_some_and(|last| is_of(last, name));
         self.cluster
             .observer
-            .wait_for_leaderships(&self.namespace, patience, leads)
+            .wait_for_leaderships(&self.namespace, timeout, leads)
     }
 
     /// Returns the standby operator, if there is one.
@@ -174,10 +210,31 @@ impl<'a> Execution<'a> {
         let observer = &self.cluster.observer;
         let history = observer.history(&self.namespace);
         let mut problems = violations(&history);
-        problems.extend(outside(&history, &observer.elsewhere(&self.namespace)));
+        problems.extend(children_elsewhere(&history, &observer.elsewhere(&self.namespace)));
         let leaderships = observer.leaderships(&self.namespace);
         problems.extend(self.posts().flat_map(|replica| replica.problems(&leaderships)));
+        if let Some(queues) = &self.queues {
+            problems.extend(queues.calls_while_steady(&history));
+            self.until_queues_agree(CONVERGENCE);
+            problems.extend(queues.problems(&observer.history(&self.namespace)));
+        }
         problems
+    }
+
+    /// Returns the calls of the operator, those to the queue service first.
+    pub(super) fn calls(&self) -> Vec<(Call, usize)> {
+        let outside = self.queues.as_ref().map(|queues| calls(&queues.proxy.records()));
+        let mut all = outside.unwrap_or_default();
+        all.extend(calls(&self.replica.proxy.records()));
+        all
+    }
+
+    /// Returns the proxy that receives a call.
+    pub(super) fn proxy_of(&self, call: &Call) -> &Listener {
+        match &self.queues {
+            Some(queues) if call.is_outside() => &queues.proxy,
+            _ => &self.replica.proxy,
+        }
     }
 
     pub(super) fn log_tail(&self) -> String {
@@ -187,6 +244,9 @@ impl<'a> Execution<'a> {
 
     pub(super) fn end(self) -> Result<()> {
         self.posts().try_for_each(Replica::kill)?;
+        if let Some(queues) = self.queues {
+            queues.end(&self.cluster.observer.history(&self.namespace))?;
+        }
         self.cluster.leave(&self.place)
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::call::Call;
+use super::service::{self, ServiceError};
 use fault_proxy::{Action, Answer, Point, Verb};
 
 /// A fault.
@@ -35,12 +36,25 @@ pub enum Fault {
     /// After all steps the operator restarts, and its list is the one from the start of the run. With a standby, the
     /// standby does not receive the events of the last step, and then becomes the leader.
     Stale,
+    /// The queue service answers with this error, and does not carry out the call.
+    Service(ServiceError),
+    /// The queue service carries out the call, and answers with this error.
+    ServiceAfter(ServiceError),
+    /// The call arrives at the queue service after the operator has given up.
+    ArrivesLate,
+    /// The answer of the queue service takes some seconds.
+    Slow,
+    /// This and the next reads are answered as before the last change.
+    Lags,
 }
 
 impl Fault {
     /// Returns the faults that can be injected into a call.
     #[must_use]
     pub fn of(call: &Call) -> Vec<Self> {
+        if call.is_outside() {
+            return of_queue_service(call);
+        }
         let mut faults = Vec::new();
         if call.is_write() {
             faults.extend([Point::Sent, Point::Done, Point::Answered].map(Self::Crash));
@@ -58,7 +72,7 @@ impl Fault {
     /// Returns whether the run only continues after a deadline has expired.
     #[must_use]
     pub fn is_slow(self) -> bool {
-        matches!(self, Self::Hangs | Self::HangsAfter)
+        matches!(self, Self::Hangs | Self::HangsAfter | Self::ArrivesLate)
     }
 
     /// Returns the proxy's action for the call; `None` if the fault is about more than one call.
@@ -66,7 +80,7 @@ impl Fault {
     pub fn action(self) -> Option<Action> {
         Some(match self {
             Self::Crash(point) => Action::Stop(point),
-            Self::Late => Action::Hold,
+            Self::Late | Self::ArrivesLate => Action::Hold,
             Self::Refused(status) => Action::Answer(refusal(status)),
             Self::RefusedAfter(status) => Action::ForwardThenAnswer(refusal(status)),
             Self::Reset => Action::Reset,
@@ -74,6 +88,10 @@ impl Fault {
             Self::Truncated => Action::Truncate(10),
             Self::Hangs => Action::Hang,
             Self::HangsAfter => Action::ForwardThenHang,
+            Self::Service(error) => Action::Answer(error.answer()),
+            Self::ServiceAfter(error) => Action::ForwardThenAnswer(error.answer()),
+            Self::Slow => Action::Delay(service::SLOW),
+            Self::Lags => Action::Lag(service::missing()),
             Self::Frozen | Self::Gap | Self::Stale => return None,
         })
     }
@@ -96,8 +114,41 @@ impl fmt::Display for Fault {
             Self::Frozen => write!(out, "frozen"),
             Self::Gap => write!(out, "unobserved"),
             Self::Stale => write!(out, "stale"),
+            Self::Service(error) => write!(out, "{error}"),
+            Self::ServiceAfter(error) => write!(out, "{error} but done"),
+            Self::ArrivesLate => write!(out, "late"),
+            Self::Slow => write!(out, "slow"),
+            Self::Lags => write!(out, "lags"),
         }
     }
+}
+
+/// Returns the faults that can be injected into a call of a queue service.
+fn of_queue_service(call: &Call) -> Vec<Fault> {
+    let mut faults = [Point::Sent, Point::Done].map(Fault::Crash).to_vec();
+    if call.is_write() {
+        faults.extend([
+            Fault::Crash(Point::Answered),
+            Fault::Late,
+            Fault::ArrivesLate,
+            Fault::ServiceAfter(ServiceError::Internal),
+            Fault::HangsAfter,
+        ]);
+    } else {
+        faults.push(Fault::Lags);
+    }
+    if call.resource == "CreateQueue" {
+        faults.push(Fault::Service(ServiceError::DeletedRecently));
+    }
+    let errors = [
+        ServiceError::Throttled,
+        ServiceError::Denied,
+        ServiceError::Internal,
+        ServiceError::Unavailable,
+    ];
+    faults.extend(errors.map(Fault::Service));
+    faults.extend([Fault::Slow, Fault::Reset, Fault::Lost, Fault::Truncated, Fault::Hangs]);
+    faults
 }
 
 /// Returns an error in the format of the API server.

@@ -6,16 +6,16 @@ use serde_json::Value;
 
 /// One version of an object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ObjectVersion {
     /// The resource, in the plural, such as `services`.
     pub resource: &'static str,
     /// The object.
     pub object: Value,
     /// Whether this is the last version, before the deletion.
-    pub gone: bool,
+    pub deleted: bool,
 }
 
-impl Seen {
+impl ObjectVersion {
     /// Returns the object's UID.
     #[must_use]
     pub fn uid(&self) -> &str {
@@ -70,21 +70,21 @@ pub fn version(object: &Value) -> u64 {
 
 /// Returns the newest version of each existing object, by UID.
 #[must_use]
-pub fn living(history: &[Seen]) -> BTreeMap<&str, &Seen> {
-    let mut living = BTreeMap::new();
+pub fn existing(history: &[ObjectVersion]) -> BTreeMap<&str, &ObjectVersion> {
+    let mut existing = BTreeMap::new();
     for seen in history {
-        if seen.gone {
-            living.remove(seen.uid());
+        if seen.deleted {
+            existing.remove(seen.uid());
         } else {
-            living.insert(seen.uid(), seen);
+            existing.insert(seen.uid(), seen);
         }
     }
-    living
+    existing
 }
 
 /// How often objects with a title were created and deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lives {
+pub struct Churn {
     /// Number of objects.
     pub created: usize,
     /// Number of deleted objects.
@@ -93,14 +93,14 @@ pub struct Lives {
 
 /// Returns how often objects were created and deleted, by their titles.
 #[must_use]
-pub fn lives(history: &[Seen]) -> BTreeMap<String, Lives> {
+pub fn churn(history: &[ObjectVersion]) -> BTreeMap<String, Churn> {
     let mut known: BTreeMap<&str, bool> = BTreeMap::new();
-    let mut lives: BTreeMap<String, Lives> = BTreeMap::new();
+    let mut churn: BTreeMap<String, Churn> = BTreeMap::new();
     for seen in history {
-        let of_title = lives.entry(seen.title()).or_default();
-        let was_gone = known.insert(seen.uid(), seen.gone);
-        of_title.created += usize::from(was_gone.is_none());
-        of_title.deleted += usize::from(seen.gone && was_gone != Some(true));
+        let of_title = churn.entry(seen.title()).or_default();
+        let was_deleted = known.insert(seen.uid(), seen.deleted);
+        of_title.created += usize::from(was_deleted.is_none());
+        of_title.deleted += usize::from(seen.deleted && was_deleted != Some(true));
     }
-    lives
+    churn
 }

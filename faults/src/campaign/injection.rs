@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -12,8 +13,8 @@ use super::execution::Execution;
 use super::fault::Fault;
 use super::plan::Plan;
 use super::replica::Replica;
-use fault_proxy::Proxy;
-use fault_proxy::{Action, Answer, Rule, RuleId, Verb};
+use super::service::{DEADLINE, LAGGING_READS};
+use fault_proxy::{Action, Answer, Listener, Rule, RuleId, Verb};
 
 /// How long the operator may take to restart a watch that was interrupted. Its backoff grows up to half a minute.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -42,34 +43,42 @@ impl<'a> Injection<'a> {
     }
 
     /// Adds the rule of the call to the proxy, before the operator starts.
-    pub(super) fn begin(&mut self, proxy: &Proxy) {
+    pub(super) fn begin(&mut self, proxy: &Listener) {
         let Plan { call, fault, .. } = self.plan;
-        let rule = |action| Rule::new(call.requests(), action).nth(call.nth);
+        let count = if *fault == Fault::Lags { LAGGING_READS } else { 1 };
+        let rule = |action| Rule::new(call.requests(), action).from_nth(call.nth, count);
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
     }
 
-    /// Kills the operator at the planned point and restarts it; returns whether it did.
+    /// Kills the operator at the planned point and restarts it; returns whether it did. A late call is released when the
+    /// operator has given up.
     pub(super) fn keep(&self, run: &Execution<'_>, over: &AtomicBool) -> Result<bool> {
-        let (Some(rule), Fault::Crash(_) | Fault::Late) = (self.rule, self.plan.fault) else {
+        let (Some(rule), Fault::Crash(_) | Fault::Late | Fault::ArrivesLate) = (self.rule, self.plan.fault) else {
             return Ok(false);
         };
+        let proxy = run.proxy_of(&self.plan.call);
         loop {
             let last = over.load(Ordering::Relaxed);
-            if run.replica.proxy.wait_for_hits(POLL_INTERVAL, rule, 1).is_ok() {
+            if proxy.wait_for_hits(POLL_INTERVAL, rule, 1).is_ok() {
                 break;
             }
             if last {
                 return Ok(false);
             }
         }
+        if self.plan.fault == Fault::ArrivesLate {
+            thread::sleep(DEADLINE);
+            proxy.remove(rule);
+            return Ok(false);
+        }
         run.replica.kill()?;
         if self.plan.fault == Fault::Late {
             run.replica.restart()?;
             run.until_ready()?;
-            run.replica.proxy.remove(rule);
+            proxy.remove(rule);
         } else {
             // Requests of the killed operator are lost, those of the new one are not.
-            run.replica.proxy.remove(rule);
+            proxy.remove(rule);
             run.replica.restart()?;
         }
         Ok(true)
@@ -159,8 +168,15 @@ impl<'a> Injection<'a> {
         Ok(())
     }
 
+    /// Ends a fault of the queue service, which is still called while the result is checked.
+    pub(super) fn lift(&self, run: &Execution<'_>) {
+        if let Some(rule) = self.rule.filter(|_| self.plan.call.is_outside()) {
+            run.proxy_of(&self.plan.call).remove(rule);
+        }
+    }
+
     /// Returns whether the fault was injected.
-    pub(super) fn was_met(&self, proxy: &Proxy) -> bool {
+    pub(super) fn was_met(&self, proxy: &Listener) -> bool {
         self.hidden.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::history::{Seen, living, text};
+use super::history::{ObjectVersion, existing, text};
 use super::tenant;
 
 /// The name of third-party objects next to those of a scenario, with the operator's labels and without an owner.
@@ -12,39 +12,40 @@ pub const THIRD_PARTY: &str = "bystander";
 
 /// Returns the violated invariants in the namespace of a run.
 #[must_use]
-pub fn violations(history: &[Seen]) -> Vec<String> {
-    let mut found = touched(history);
-    found.extend(stray(history));
+pub fn violations(history: &[ObjectVersion]) -> Vec<String> {
+    let mut found = changed_third_party(history);
+    found.extend(foreign_controllers(history));
     found.extend(orphaned(history));
-    found.extend(crowded(history));
+    found.extend(surplus_pods(history));
     found.extend(tenant::gains(history));
     found
 }
 
 /// A third-party object is neither changed nor deleted.
-fn touched(history: &[Seen]) -> Vec<String> {
+fn changed_third_party(history: &[ObjectVersion]) -> Vec<String> {
     let mut first: BTreeMap<&str, &Value> = BTreeMap::new();
     let mut found = Vec::new();
     // An app that needs its names has the same name.
-    let is_bystander = |seen: &&Seen| seen.name() == THIRD_PARTY && matches!(seen.resource, "services" | "ingresses");
+    let is_bystander =
+        |seen: &&ObjectVersion| seen.name() == THIRD_PARTY && matches!(seen.resource, "services" | "ingresses");
     for seen in history.iter().filter(is_bystander) {
         let known = *first.entry(seen.uid()).or_insert(&seen.object);
-        if seen.gone || *known != seen.object {
-            let done = if seen.gone { "deleted" } else { "changed" };
-            found.push(format!("{} was {done}, and is not ours", seen.title()));
+        if seen.deleted || *known != seen.object {
+            let done = if seen.deleted { "deleted" } else { "changed" };
+            found.push(format!("third-party object {} was {done}", seen.title()));
         }
     }
     found
 }
 
-fn is_ours(seen: &Seen) -> bool {
+fn is_ours(seen: &ObjectVersion) -> bool {
     let ours = |reference: &&Value| text(reference, "/apiVersion").starts_with(crd::GROUP);
     seen.controllers().iter().any(ours)
 }
 
 /// A child has one controller, which is or was in the same namespace.
-fn stray(history: &[Seen]) -> BTreeSet<String> {
-    let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
+fn foreign_controllers(history: &[ObjectVersion]) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = history.iter().map(ObjectVersion::uid).collect();
     let children = history.iter().filter(|seen| is_ours(seen));
     let strange = children.filter_map(|seen| match seen.controllers().as_slice() {
         [one] if known.contains(text(one, "/uid")) => None,
@@ -57,15 +58,15 @@ fn stray(history: &[Seen]) -> BTreeSet<String> {
 /// No object outside of the namespace is controlled by an object in it. `elsewhere` is the history of the other
 /// namespaces.
 #[must_use]
-pub fn outside(history: &[Seen], elsewhere: &[Seen]) -> BTreeSet<String> {
-    let known: BTreeSet<&str> = history.iter().map(Seen::uid).collect();
+pub fn children_elsewhere(history: &[ObjectVersion], elsewhere: &[ObjectVersion]) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = history.iter().map(ObjectVersion::uid).collect();
     let is_known = |owner: &&Value| known.contains(text(owner, "/uid"));
     let strange = elsewhere.iter().filter(|seen| seen.controllers().iter().any(is_known));
     strange
         .map(|seen| {
             let namespace = text(&seen.object, "/metadata/namespace");
             format!(
-                "{} was made in the namespace {namespace}, and its owner is not there",
+                "{} was created in namespace {namespace}, but its owner is in another namespace",
                 seen.title()
             )
         })
@@ -73,12 +74,12 @@ pub fn outside(history: &[Seen], elsewhere: &[Seen]) -> BTreeSet<String> {
 }
 
 /// At the end each child has an existing controller. Before that, the garbage collector may not have run yet.
-fn orphaned(history: &[Seen]) -> Vec<String> {
-    let living = living(history);
-    let children = living.values().filter(|seen| is_ours(seen));
+fn orphaned(history: &[ObjectVersion]) -> Vec<String> {
+    let existing = existing(history);
+    let children = existing.values().filter(|seen| is_ours(seen));
     let orphans = children.filter(|seen| {
         let mut controllers = seen.controllers().into_iter();
-        controllers.any(|controller| !living.contains_key(text(controller, "/uid")))
+        controllers.any(|controller| !existing.contains_key(text(controller, "/uid")))
     });
     orphans
         .map(|seen| format!("the controller of {} was deleted", seen.title()))
@@ -86,8 +87,8 @@ fn orphaned(history: &[Seen]) -> Vec<String> {
 }
 
 /// A pod set never has more pods than the highest `replicas` so far, without pods that are terminating or have finished.
-fn crowded(history: &[Seen]) -> BTreeSet<String> {
-    let mut ordered: Vec<&Seen> = history.iter().collect();
+fn surplus_pods(history: &[ObjectVersion]) -> BTreeSet<String> {
+    let mut ordered: Vec<&ObjectVersion> = history.iter().collect();
     ordered.sort_by_key(|seen| seen.version());
     let mut wanted: BTreeMap<&str, i64> = BTreeMap::new();
     let mut pods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -108,12 +109,12 @@ fn crowded(history: &[Seen]) -> BTreeSet<String> {
             }
             "pods" => {
                 let ended = matches!(text(&seen.object, "/status/phase"), "Succeeded" | "Failed");
-                let going = seen.object.pointer("/metadata/deletionTimestamp").is_some();
+                let is_terminating = seen.object.pointer("/metadata/deletionTimestamp").is_some();
                 // It may have been released, or adopted.
                 for of_set in pods.values_mut() {
                     of_set.remove(seen.uid());
                 }
-                if seen.gone || ended || going {
+                if seen.deleted || ended || is_terminating {
                     continue;
                 }
                 for set in seen.controllers().iter().map(|owner| text(owner, "/uid")) {
@@ -121,10 +122,7 @@ fn crowded(history: &[Seen]) -> BTreeSet<String> {
                     of_set.insert(seen.uid());
                     let most = wanted.get(set).copied().unwrap_or(i64::MAX);
                     if i64::try_from(of_set.len()).is_ok_and(|pods| pods > most) {
-                        found.insert(format!(
-                            "there were {} pods where {most} were wanted at most",
-                            of_set.len()
-                        ));
+                        found.insert(format!("there were {} pods, at most {most} were allowed", of_set.len()));
                     }
                 }
             }
@@ -140,22 +138,22 @@ mod tests {
 
     use super::*;
 
-    fn seen(resource: &'static str, name: &str, version: u64, owner: Option<&str>) -> Seen {
+    fn seen(resource: &'static str, name: &str, version: u64, owner: Option<&str>) -> ObjectVersion {
         let references =
             owner.map(|uid| json!({"apiVersion": "appdeploy.dev/v1alpha1", "uid": uid, "controller": true}));
         let references: Vec<Value> = references.into_iter().collect();
-        Seen {
+        ObjectVersion {
             resource,
             object: json!({"metadata": {
                 "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
                 "ownerReferences": references,
             }}),
-            gone: false,
+            deleted: false,
         }
     }
 
-    fn gone(seen: Seen) -> Seen {
-        Seen { gone: true, ..seen }
+    fn deleted(seen: ObjectVersion) -> ObjectVersion {
+        ObjectVersion { deleted: true, ..seen }
     }
 
     #[test]
@@ -174,11 +172,11 @@ mod tests {
         let changed = seen("services", THIRD_PARTY, 2, None);
         assert_eq!(
             violations(&[before.clone(), changed]),
-            ["services/bystander was changed, and is not ours"]
+            ["third-party object services/bystander was changed"]
         );
         assert_eq!(
-            violations(&[before.clone(), gone(before)]),
-            ["services/bystander was deleted, and is not ours"]
+            violations(&[before.clone(), deleted(before)]),
+            ["third-party object services/bystander was deleted"]
         );
     }
 
@@ -200,8 +198,8 @@ mod tests {
         let mut elsewhere = ["uid-web", "uid-theirs"].map(|owner| seen("services", "web", 2, Some(owner)));
         elsewhere[0].object["metadata"]["namespace"] = json!("default");
         assert_eq!(
-            outside(&app, &elsewhere).into_iter().collect::<Vec<_>>(),
-            ["services/web was made in the namespace default, and its owner is not there"]
+            children_elsewhere(&app, &elsewhere).into_iter().collect::<Vec<_>>(),
+            ["services/web was created in namespace default, but its owner is in another namespace"]
         );
     }
 
@@ -209,10 +207,10 @@ mod tests {
     fn child_without_an_existing_owner_is_reported() {
         let app = seen("appdeploys", "app", 1, None);
         let child = seen("services", "web", 2, Some("uid-app"));
-        let left = [app.clone(), child.clone(), gone(app.clone())];
+        let left = [app.clone(), child.clone(), deleted(app.clone())];
         assert_eq!(violations(&left), ["the controller of services/web was deleted"]);
         assert_eq!(
-            violations(&[app.clone(), child.clone(), gone(app), gone(child)]),
+            violations(&[app.clone(), child.clone(), deleted(app), deleted(child)]),
             [""; 0]
         );
     }
@@ -225,11 +223,11 @@ mod tests {
         let [one, two] = pods;
         assert_eq!(
             violations(&[set.clone(), one.clone(), two.clone()]),
-            ["there were 2 pods where 1 were wanted at most"]
+            ["there were 2 pods, at most 1 were allowed"]
         );
         let mut two = two;
         two.object["metadata"]["resourceVersion"] = json!("9");
-        let mut last = gone(one.clone());
+        let mut last = deleted(one.clone());
         last.object["metadata"]["resourceVersion"] = json!("8");
         assert_eq!(violations(&[set, two, one, last]), [""; 0]);
     }

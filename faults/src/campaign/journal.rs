@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::Verdict;
 
-/// A line.
+/// The result of a plan, as a line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The plan, in words.
+    /// The name of the plan.
     pub plan: String,
     /// A hash of the operator under test.
     pub operator: String,
@@ -43,9 +43,9 @@ impl Entry {
     }
 }
 
-/// How many plans a scenario has, written before they are run.
+/// The number of plans of a scenario, written before they are run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Beginning {
+struct Header {
     scenario: String,
     plans: usize,
     /// A hash of the program under test.
@@ -113,12 +113,12 @@ impl Journal {
     /// # Errors
     /// When it can't be written.
     pub fn begin(&mut self, scenario: &str, plans: usize) -> Result<()> {
-        let beginning = Beginning {
+        let header = Header {
             scenario: scenario.to_owned(),
             plans,
             program: self.operator.clone(),
         };
-        self.append(&beginning)
+        self.append(&header)
     }
 
     /// Writes the result of a plan.
@@ -165,8 +165,8 @@ pub fn found(journal: &str) -> Vec<Found> {
         let (scenario, program, plans, entry) = if let Ok(entry) = serde_json::from_str::<Entry>(line) {
             let scenario = entry.plan.split(':').next().unwrap_or_default().to_owned();
             (scenario, entry.operator.clone(), None, Some(entry))
-        } else if let Ok(beginning) = serde_json::from_str::<Beginning>(line) {
-            (beginning.scenario, beginning.program, Some(beginning.plans), None)
+        } else if let Ok(header) = serde_json::from_str::<Header>(line) {
+            (header.scenario, header.program, Some(header.plans), None)
         } else {
             continue;
         };

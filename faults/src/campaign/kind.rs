@@ -29,9 +29,30 @@ pub const LEASE: Kind = Kind::new("coordination.k8s.io", "v1", "Lease", "leases"
 /// Replica sets.
 pub const REPLICA_SET: Kind = Kind::new("apps", "v1", "ReplicaSet", "replicasets");
 
+/// Queues outside the cluster.
+pub const QUEUE: Kind = Kind::new(crd::GROUP, crd::VERSION, "AppQueue", "appqueues");
+/// Configuration, such as the addresses of queues.
+pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps");
+/// Credentials.
+pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets");
+/// Rights in a namespace.
+pub const ROLE: Kind = Kind::new("rbac.authorization.k8s.io", "v1", "Role", "roles");
+/// The users with these rights.
+pub const ROLE_BINDING: Kind = Kind::new("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings");
+
 /// The kinds that are compared: those that users write, their children, and the objects that Kubernetes creates for
 /// these.
-pub const OBSERVED: [Kind; 7] = [APP, PODSET, DEPLOYMENT, REPLICA_SET, SERVICE, INGRESS, POD];
+pub const OBSERVED: [Kind; 9] = [
+    APP,
+    PODSET,
+    QUEUE,
+    DEPLOYMENT,
+    REPLICA_SET,
+    SERVICE,
+    INGRESS,
+    POD,
+    CONFIG_MAP,
+];
 
 impl Kind {
     /// Returns a kind; the core group is empty.

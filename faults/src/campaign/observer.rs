@@ -10,7 +10,7 @@ use kube::api::{Api, DynamicObject};
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::runtime::Handle;
 
-use super::history::{Seen, text};
+use super::history::{ObjectVersion, text};
 use super::kind::{Kind, LEASE, OBSERVED};
 use super::leadership::{self, Leadership};
 use super::tenant;
@@ -18,21 +18,21 @@ use super::tenant;
 /// The history of a namespace.
 #[derive(Debug, Default)]
 struct NamespaceHistory {
-    seen: Vec<Seen>,
+    versions: Vec<ObjectVersion>,
     leaderships: Vec<Leadership>,
 }
 
 /// The histories of all namespaces.
 #[derive(Debug, Default)]
 struct Histories {
-    pages: Mutex<BTreeMap<String, NamespaceHistory>>,
-    written: Condvar,
+    by_namespace: Mutex<BTreeMap<String, NamespaceHistory>>,
+    changed: Condvar,
 }
 
-/// An observer of a whole cluster, which stops when this is dropped.
+/// Watches a whole cluster until it is dropped.
 #[derive(Debug)]
 pub struct Observer {
-    book: Arc<Histories>,
+    histories: Arc<Histories>,
     watches: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -40,79 +40,84 @@ impl Observer {
     /// Starts to watch.
     #[must_use]
     pub fn start(runtime: &Handle, client: &Client) -> Self {
-        let book = Arc::new(Histories::default());
+        let histories = Arc::new(Histories::default());
         let watches = OBSERVED.iter().chain([&LEASE]).map(|kind| {
             let api = Api::all_with(client.clone(), &kind.resource());
-            runtime.spawn(watch(api, *kind, Arc::clone(&book)))
+            runtime.spawn(watch(api, *kind, Arc::clone(&histories)))
         });
         Self {
             watches: watches.collect(),
-            book,
+            histories,
         }
     }
 
     /// Returns the history of a namespace.
     #[must_use]
-    pub fn history(&self, namespace: &str) -> Vec<Seen> {
-        let book = self.book.lock();
-        book.get(namespace).map(|page| page.seen.clone()).unwrap_or_default()
+    pub fn history(&self, namespace: &str) -> Vec<ObjectVersion> {
+        let histories = self.histories.lock();
+        histories
+            .get(namespace)
+            .map(|history| history.versions.clone())
+            .unwrap_or_default()
     }
 
-    /// Returns the leaders in a namespace, in their order.
+    /// Returns the leaders in a namespace, in the order in which they held the Lease.
     #[must_use]
     pub fn leaderships(&self, namespace: &str) -> Vec<Leadership> {
-        let book = self.book.lock();
-        book.get(namespace)
-            .map(|page| page.leaderships.clone())
+        let histories = self.histories.lock();
+        histories
+            .get(namespace)
+            .map(|history| history.leaderships.clone())
             .unwrap_or_default()
     }
 
     /// Returns the history of the children in all other namespaces.
     #[must_use]
-    pub fn elsewhere(&self, namespace: &str) -> Vec<Seen> {
-        let book = self.book.lock();
-        let others = book.iter().filter(|(other, _)| *other != namespace);
+    pub fn elsewhere(&self, namespace: &str) -> Vec<ObjectVersion> {
+        let histories = self.histories.lock();
+        let others = histories.iter().filter(|(other, _)| *other != namespace);
         let children = others
-            .flat_map(|(_, page)| &page.seen)
+            .flat_map(|(_, history)| &history.versions)
             .filter(|seen| !seen.controllers().is_empty());
         children.cloned().collect()
     }
 
     /// Drops the history of a namespace.
     pub fn forget(&self, namespace: &str) {
-        self.book.lock().remove(namespace);
+        self.histories.lock().remove(namespace);
     }
 
     /// Waits until the history of a namespace satisfies a condition; returns whether it did.
-    pub fn wait_for(&self, namespace: &str, patience: Duration, wanted: impl Fn(&[Seen]) -> bool) -> bool {
-        self.wait(namespace, patience, |page| wanted(&page.seen))
+    pub fn wait_for(&self, namespace: &str, timeout: Duration, condition: impl Fn(&[ObjectVersion]) -> bool) -> bool {
+        self.wait(namespace, timeout, |history| condition(&history.versions))
     }
 
     /// Waits until the leaders in a namespace satisfy a condition; returns whether they did.
     pub fn wait_for_leaderships(
         &self,
         namespace: &str,
-        patience: Duration,
-        wanted: impl Fn(&[Leadership]) -> bool,
+        timeout: Duration,
+        condition: impl Fn(&[Leadership]) -> bool,
     ) -> bool {
-        self.wait(namespace, patience, |page| wanted(&page.leaderships))
+        self.wait(namespace, timeout, |history| condition(&history.leaderships))
     }
 
-    fn wait(&self, namespace: &str, patience: Duration, wanted: impl Fn(&NamespaceHistory) -> bool) -> bool {
-        let blank = NamespaceHistory::default();
-        let unwanted = |pages: &mut BTreeMap<String, NamespaceHistory>| !wanted(pages.get(namespace).unwrap_or(&blank));
+    fn wait(&self, namespace: &str, timeout: Duration, condition: impl Fn(&NamespaceHistory) -> bool) -> bool {
+        let empty = NamespaceHistory::default();
+        let is_unmet =
+            |histories: &mut BTreeMap<String, NamespaceHistory>| !condition(histories.get(namespace).unwrap_or(&empty));
         let outcome = self
-            .book
-            .written
-            .wait_timeout_while(self.book.lock(), patience, unwanted);
+            .histories
+            .changed
+            .wait_timeout_while(self.histories.lock(), timeout, is_unmet);
         !outcome.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Waits until there was no event in a namespace for `quiet`, but not for longer than `patience`.
-    pub fn until_quiet(&self, namespace: &str, quiet: Duration, patience: Duration) {
+    /// Waits until there was no event in a namespace for `quiet`, at most for `timeout`.
+    pub fn until_quiet(&self, namespace: &str, quiet: Duration, timeout: Duration) {
         let started = Instant::now();
         let mut before = self.history(namespace).len();
-        while self.wait_for(namespace, quiet, |history| history.len() > before) && started.elapsed() < patience {
+        while self.wait_for(namespace, quiet, |history| history.len() > before) && started.elapsed() < timeout {
             before = self.history(namespace).len();
         }
     }
@@ -128,33 +133,33 @@ impl Drop for Observer {
 
 impl Histories {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, NamespaceHistory>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_namespace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, kind: Kind, object: DynamicObject, gone: bool) {
+    fn write(&self, kind: Kind, object: DynamicObject, deleted: bool) {
         let Ok(mut object) = serde_json::to_value(object) else {
             return;
         };
         object["kind"] = kind.name().into();
         // The tenant's namespace is part of a run.
         let namespace = tenant::run_of(text(&object, "/metadata/namespace")).to_owned();
-        let mut pages = self.lock();
-        let page = pages.entry(namespace).or_default();
+        let mut histories = self.lock();
+        let history = histories.entry(namespace).or_default();
         if kind == LEASE {
-            leadership::record_holder(&mut page.leaderships, &object);
+            leadership::record_holder(&mut history.leaderships, &object);
         } else {
-            page.seen.push(Seen {
+            history.versions.push(ObjectVersion {
                 resource: kind.plural(),
                 object,
-                gone,
+                deleted,
             });
         }
-        drop(pages);
-        self.written.notify_all();
+        drop(histories);
+        self.changed.notify_all();
     }
 }
 
-async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Histories>) {
+async fn watch(api: Api<DynamicObject>, kind: Kind, histories: Arc<Histories>) {
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
     let mut known: BTreeMap<String, DynamicObject> = BTreeMap::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
@@ -166,18 +171,18 @@ async fn watch(api: Api<DynamicObject>, kind: Kind, book: Arc<Histories>) {
                 listed.insert(uid.clone());
                 let before = known.insert(uid, object.clone());
                 if before.is_none_or(|before| before.metadata.resource_version != object.metadata.resource_version) {
-                    book.write(kind, object, false);
+                    histories.write(kind, object, false);
                 }
             }
             Ok(Event::Delete(object)) => {
                 known.remove(object.metadata.uid.as_deref().unwrap_or_default());
-                book.write(kind, object, true);
+                histories.write(kind, object, true);
             }
             // Objects that a new list does not have were deleted in the meantime.
             Ok(Event::InitDone) => {
-                let gone: Vec<String> = known.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
-                for object in gone.iter().filter_map(|uid| known.remove(uid)) {
-                    book.write(kind, object, true);
+                let deleted: Vec<String> = known.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for object in deleted.iter().filter_map(|uid| known.remove(uid)) {
+                    histories.write(kind, object, true);
                 }
             }
             // The watcher restarts automatically, with a backoff.

@@ -29,6 +29,8 @@ pub struct Place {
     pub watched: Vec<String>,
     /// The address and the certificate of its webhooks, if it serves any.
     pub webhooks: Option<Webhooks>,
+    /// Whether there are AppQueues, whose queue service is on this machine.
+    pub has_queues: bool,
 }
 
 /// A running operator, which is killed when this is dropped.
@@ -53,6 +55,7 @@ impl Operator {
             namespace,
             watched,
             webhooks,
+            has_queues,
         } = place;
         let probes = free_address();
         let mut command = Command::new(program);
@@ -69,6 +72,9 @@ impl Operator {
                 .arg("--webhook-cert-dir")
                 .arg(certificates);
         }
+        if *has_queues {
+            command.args(["--allow-local-queue-endpoints", "--external-resync-period=1s"]);
+        }
         if let Some(name) = name {
             command
                 .args(["--leader-elect", "--leader-elect-lease-duration", LEASE])
@@ -81,9 +87,9 @@ impl Operator {
     }
 
     /// Waits until its caches are synced; returns whether they are.
-    pub fn until_ready(&mut self, patience: Duration) -> bool {
+    pub fn until_ready(&mut self, timeout: Duration) -> bool {
         let started = Instant::now();
-        while started.elapsed() < patience && self.is_running() {
+        while started.elapsed() < timeout && self.is_running() {
             let probe = Request::get("/readyz").send(self.probes);
             if probe.is_ok_and(|response| response.status == 200) {
                 return true;

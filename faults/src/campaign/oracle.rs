@@ -5,27 +5,27 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::history::{Lives, Seen, lives, living, text};
+use super::history::{Churn, ObjectVersion, churn, existing, text};
 
 /// The outcome of a run: each field of each object, and how often each object was created and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     fields: BTreeMap<String, String>,
-    lives: BTreeMap<String, Lives>,
+    churn: BTreeMap<String, Churn>,
 }
 
 impl Outcome {
     /// Computes it from the history of the run in `namespace`.
     #[must_use]
-    pub fn of(history: &[Seen], namespace: &str) -> Self {
+    pub fn of(history: &[ObjectVersion], namespace: &str) -> Self {
         let mut phrases: BTreeMap<&str, String> = BTreeMap::new();
         for seen in history {
             phrases.insert(seen.uid(), format!("the uid of deleted {}", seen.title()));
         }
         let mut same: BTreeMap<String, usize> = BTreeMap::new();
-        let mut alive: Vec<&Seen> = living(history).into_values().collect();
+        let mut alive: Vec<&ObjectVersion> = existing(history).into_values().collect();
         alive.sort_by_key(|seen| seen.name());
-        let alive: Vec<(String, &Seen)> = alive
+        let alive: Vec<(String, &ObjectVersion)> = alive
             .into_iter()
             .map(|seen| {
                 let title = seen.title();
@@ -52,7 +52,7 @@ impl Outcome {
         }
         Self {
             fields,
-            lives: lives(history),
+            churn: churn(history),
         }
     }
 }
@@ -133,9 +133,9 @@ impl Expected {
         };
         for other in others {
             let differences = expected.differences(other);
-            let (lives, fields): (Vec<_>, Vec<_>) = differences.into_iter().partition(|difference| difference.of_lives);
-            if !lives.is_empty() {
-                return Err(lives);
+            let (churn, fields): (Vec<_>, Vec<_>) = differences.into_iter().partition(|difference| difference.is_churn);
+            if !churn.is_empty() {
+                return Err(churn);
             }
             expected
                 .varying
@@ -150,7 +150,7 @@ impl Expected {
         let fields = compare(&self.outcome.fields, &outcome.fields, false);
         let fields = fields.filter(|difference| !self.varying.contains(&difference.what));
         fields
-            .chain(compare(&self.outcome.lives, &outcome.lives, true))
+            .chain(compare(&self.outcome.churn, &outcome.churn, true))
             .collect()
     }
 
@@ -171,7 +171,7 @@ pub struct Difference {
     /// The actual value.
     pub found: Option<String>,
     /// Whether it is about how often an object was created and deleted.
-    of_lives: bool,
+    is_churn: bool,
 }
 
 impl fmt::Display for Difference {
@@ -187,7 +187,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl fmt::Display for Lives {
+impl fmt::Display for Churn {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} created and {} deleted", self.created, self.deleted)
     }
@@ -196,7 +196,7 @@ impl fmt::Display for Lives {
 fn compare<'a, T: PartialEq + ToString>(
     expected: &'a BTreeMap<String, T>,
     found: &'a BTreeMap<String, T>,
-    of_lives: bool,
+    is_churn: bool,
 ) -> impl Iterator<Item = Difference> + 'a {
     let all: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     let differing = all.into_iter().filter(|key| expected.get(*key) != found.get(*key));
@@ -204,7 +204,7 @@ fn compare<'a, T: PartialEq + ToString>(
         what: key.clone(),
         expected: expected.get(key).map(ToString::to_string),
         found: found.get(key).map(ToString::to_string),
-        of_lives,
+        is_churn,
     })
 }
 
@@ -214,17 +214,17 @@ mod tests {
 
     use super::*;
 
-    fn seen(name: &str, uid: &str, spec: Value) -> Seen {
-        Seen {
+    fn seen(name: &str, uid: &str, spec: Value) -> ObjectVersion {
+        ObjectVersion {
             resource: "services",
             object: json!({"metadata": {"name": name, "uid": uid, "namespace": "run-1"}, "spec": spec}),
-            gone: false,
+            deleted: false,
         }
     }
 
-    fn gone(seen: &Seen) -> Seen {
-        Seen {
-            gone: true,
+    fn deleted(seen: &ObjectVersion) -> ObjectVersion {
+        ObjectVersion {
+            deleted: true,
             ..seen.clone()
         }
     }
@@ -269,7 +269,7 @@ mod tests {
         let web = seen("web", "a", json!({}));
         let again = seen("web", "b", json!({}));
         let expected = Expected::of(&[Outcome::of(std::slice::from_ref(&web), "run-1")]).unwrap();
-        let outcome = Outcome::of(&[web.clone(), gone(&web), again], "run-1");
+        let outcome = Outcome::of(&[web.clone(), deleted(&web), again], "run-1");
         assert_eq!(
             said(&expected.differences(&outcome)),
             ["services/web: expected 1 created and 0 deleted, found 2 created and 1 deleted"]
@@ -281,7 +281,7 @@ mod tests {
         let (owner, child) = (seen("web", "a", json!({})), seen("child", "c", json!({"owner": "a"})));
         let expected = Expected::of(&[Outcome::of(&[owner.clone(), child.clone()], "run-1")]).unwrap();
         let again = seen("web", "b", json!({}));
-        let outcome = Outcome::of(&[owner.clone(), child, gone(&owner), again], "run-1");
+        let outcome = Outcome::of(&[owner.clone(), child, deleted(&owner), again], "run-1");
         assert_eq!(
             said(&expected.differences(&outcome))[0],
             "services/child.spec.owner: expected the uid of services/web, found the uid of deleted services/web"

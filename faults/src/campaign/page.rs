@@ -17,7 +17,7 @@ pub struct Environment {
     pub appdeploy: String,
     /// The version of Kubernetes.
     pub kubernetes: String,
-    /// How many processors the machine has.
+    /// The number of processors of the machine.
     pub cores: usize,
 }
 
@@ -98,7 +98,7 @@ impl Row {
         let count = |verdict: &str| found.entries.iter().filter(|entry| entry.verdict == verdict).count();
         let done = found.entries.len();
         Self {
-            // The common calls of the fault-free runs may have been different at another time.
+            // The fault-free runs of an earlier campaign may have had other calls in common.
             plans: found.plans.max(done),
             done,
             survived: count(SURVIVED),
@@ -178,7 +178,7 @@ mod tests {
         let written = insert(&page, "new\n").unwrap();
         assert!(written.contains(&format!("{BEGIN}new\n{END}")));
         assert_eq!(insert(&written, "new\n").as_ref(), Some(&written));
-        assert_eq!(insert("no place", "new\n"), None);
+        assert_eq!(insert("no markers", "new\n"), None);
         for scenario in catalog::all() {
             assert!(
                 page.contains(&format!("\n| `{}` |", scenario.name)),

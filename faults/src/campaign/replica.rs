@@ -56,9 +56,9 @@ impl<'a> Replica<'a> {
     }
 
     /// Waits until the caches of the operator are synced, of the current process or of its restart.
-    pub(super) fn until_ready(&self, patience: Duration) -> Result<bool> {
+    pub(super) fn until_ready(&self, timeout: Duration) -> Result<bool> {
         let started = Instant::now();
-        while started.elapsed() < patience {
+        while started.elapsed() < timeout {
             self.restart_if_deposed()?;
             // Unlocked in between, so that another thread can kill it.
             if self.operator().until_ready(POLL_INTERVAL) {

@@ -5,10 +5,10 @@ use std::thread;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::call::{Call, calls};
+use super::call::Call;
 use super::cluster::Cluster;
 use super::execution::{CONVERGENCE, Execution, TIMEOUT};
-use super::history::Seen;
+use super::history::ObjectVersion;
 use super::injection::Injection;
 use super::oracle::{Expected, Outcome};
 use super::plan::Plan;
@@ -39,9 +39,11 @@ pub struct FaultFree {
 /// # Errors
 /// When it does not settle, or violates an invariant.
 pub fn fault_free(cluster: &Cluster, scenario: &Scenario) -> Result<FaultFree> {
-    let run = Execution::start(cluster, scenario, None, |_| {})?;
+    let run = Execution::start(cluster, scenario, None, |_, _| {})?;
     let settled = run.play(scenario, |_, _, user_action| user_action())?;
     run.until_quiet();
+    // Before the checks at the end, which wait for more calls of the same kind.
+    let calls = run.calls();
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
     if !problems.is_empty() {
@@ -54,7 +56,7 @@ pub fn fault_free(cluster: &Cluster, scenario: &Scenario) -> Result<FaultFree> {
     }
     let found = FaultFree {
         outcome: run.outcome(),
-        calls: calls(&run.replica.proxy.records()),
+        calls,
     };
     run.end()?;
     Ok(found)
@@ -72,17 +74,19 @@ pub fn with_fault(
     bug: Option<&str>,
 ) -> Result<Verdict> {
     let mut injection = Injection::of(plan);
-    let run = Execution::start(cluster, scenario, bug, |proxy| injection.begin(proxy))?;
+    let run = Execution::start(cluster, scenario, bug, |api, queues| {
+        injection.begin(queues.filter(|_| plan.call.is_outside()).unwrap_or(api));
+    })?;
     let over = AtomicBool::new(false);
-    let as_expected = |history: &[Seen]| {
+    let as_expected = |history: &[ObjectVersion]| {
         let outcome = Outcome::of(history, &run.namespace);
         expected.differences(&outcome).is_empty()
     };
     // A step may be settled while a request is still waiting for its deadline.
-    let patience = if plan.fault.is_slow() { TIMEOUT } else { CONVERGENCE };
+    let timeout = if plan.fault.is_slow() { TIMEOUT } else { CONVERGENCE };
     let converge = |settled: bool| {
         if settled {
-            cluster.observer.wait_for(&run.namespace, patience, as_expected);
+            cluster.observer.wait_for(&run.namespace, timeout, as_expected);
         }
         run.until_quiet();
     };
@@ -106,14 +110,19 @@ pub fn with_fault(
             .map_err(|_| anyhow!("the thread that kills the operator panicked"))??;
         Ok::<_, anyhow::Error>((played?, killed))
     })?;
+    injection.lift(&run);
     // It may have been killed just now.
     if killed && run.until_ready()? {
         converge(settled);
     }
     let mut problems = run.problems();
     problems.extend((!settled).then(|| UNSETTLED.to_owned()));
+    if settled && scenario.queues.is_some() {
+        // The call may be one of the reads since then.
+        cluster.observer.wait_for(&run.namespace, timeout, as_expected);
+    }
     problems.extend(expected.differences(&run.outcome()).iter().map(ToString::to_string));
-    let reached = injection.was_met(&run.replica.proxy);
+    let reached = injection.was_met(run.proxy_of(&plan.call));
     if !problems.is_empty() {
         problems.push(format!("the end of the operator's log:\n{}", run.log_tail()));
     }

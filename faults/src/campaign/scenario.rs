@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::history::{Seen, living, text, version};
+use super::call::Call;
+use super::history::{ObjectVersion, existing, text, version};
 use super::invariant::THIRD_PARTY;
 use super::kind::{APP, INGRESS, Kind, POD, PODSET, SERVICE};
+use super::service::{Outside, Server};
 
 /// A scenario.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct Scenario {
     pub has_tenant: bool,
     /// Whether API servers call the operator's webhooks.
     pub has_webhooks: bool,
+    /// The queue server of its AppQueues, if it has any.
+    pub queues: Option<Server>,
 }
 
 impl Scenario {
@@ -30,6 +34,22 @@ impl Scenario {
             is_led: false,
             has_tenant: false,
             has_webhooks: false,
+            queues: None,
+        }
+    }
+
+    /// Returns whether faults are injected into a call. A scenario with AppQueues leaves the calls for other kinds to the
+    /// other scenarios.
+    pub(super) fn concerns(&self, call: &Call) -> bool {
+        let resource = call.resource.split('/').next().unwrap_or_default();
+        let is_of_queues = matches!(resource, "appqueues" | "configmaps" | "secrets" | "events");
+        self.queues.is_none() || call.is_outside() || is_of_queues
+    }
+
+    pub(super) fn with_queues(self, server: Server) -> Self {
+        Self {
+            queues: Some(server),
+            ..self
         }
     }
 
@@ -58,7 +78,7 @@ pub struct Step {
     /// The action.
     pub user_action: UserAction,
     /// Returns, from the history and the object after the action, whether the operator is done with the step.
-    pub settled: fn(&[Seen], &Value) -> bool,
+    pub settled: fn(&[ObjectVersion], &Value) -> bool,
 }
 
 /// The action.
@@ -80,6 +100,8 @@ pub enum UserAction {
     ByTenant(Box<UserAction>),
     /// An action that the API server may reject.
     Attempt(Box<UserAction>),
+    /// An action outside the cluster.
+    Outside(Outside),
 }
 
 impl UserAction {
@@ -88,7 +110,7 @@ impl UserAction {
     pub fn is_creation(&self) -> bool {
         match self {
             Self::Create(..) | Self::Apply(..) | Self::CreateOwned(..) => true,
-            Self::Patch(..) | Self::Delete(..) | Self::ApplyStatus(..) => false,
+            Self::Patch(..) | Self::Delete(..) | Self::ApplyStatus(..) | Self::Outside(_) => false,
             Self::ByTenant(user_action) | Self::Attempt(user_action) => user_action.is_creation(),
         }
     }
@@ -220,7 +242,7 @@ pub(super) fn change(kind: Kind, name: &'static str, spec: Value) -> Step {
     }
 }
 
-pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value) -> bool) -> Step {
+pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[ObjectVersion], &Value) -> bool) -> Step {
     Step {
         user_action: UserAction::Delete(kind, name),
         settled,
@@ -228,10 +250,10 @@ pub(super) fn delete(kind: Kind, name: &'static str, settled: fn(&[Seen], &Value
 }
 
 /// Returns whether the status of the object after the action, or of a later version, is ready.
-fn is_ready(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
+pub(super) fn is_ready(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
     let number = |value: &Value| value.pointer("/metadata/generation").and_then(Value::as_i64);
-    living
+    existing
         .get(text(left, "/metadata/uid"))
         .is_some_and(|seen| number(&seen.object) >= number(left) && ready(&seen.object) == Some(("True", "")))
 }
@@ -250,55 +272,57 @@ pub(super) fn ready(object: &Value) -> Option<(&str, &str)> {
 }
 
 /// Returns whether only third-party objects are left.
-fn only_bystanders(history: &[Seen], _: &Value) -> bool {
-    living(history).values().all(|seen| seen.name() == THIRD_PARTY)
+fn only_bystanders(history: &[ObjectVersion], _: &Value) -> bool {
+    existing(history).values().all(|seen| seen.name() == THIRD_PARTY)
 }
 
 /// Returns whether another object has the name of a deleted one.
-fn is_back(history: &[Seen], left: &Value) -> bool {
-    let named = |seen: &&Seen| seen.object["kind"] == left["kind"] && seen.name() == text(left, "/metadata/name");
+fn is_back(history: &[ObjectVersion], left: &Value) -> bool {
+    let named =
+        |seen: &&ObjectVersion| seen.object["kind"] == left["kind"] && seen.name() == text(left, "/metadata/name");
     let uid = text(left, "/metadata/uid");
-    living(history)
+    existing(history)
         .into_values()
         .filter(named)
         .any(|seen| seen.uid() != uid)
 }
 
 /// Returns whether the object was written after the action.
-pub(super) fn is_rewritten(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let seen = living.get(text(left, "/metadata/uid"));
+pub(super) fn is_rewritten(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let seen = existing.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| seen.version() > version(left))
 }
 
 /// Returns whether the app reports that its host is taken.
-fn is_refused_the_host(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let seen = living.get(text(left, "/metadata/uid"));
+fn is_refused_the_host(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let seen = existing.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "HostConflict")))
 }
 
 /// Returns whether the app reports that the names of its children are taken.
-fn is_refused_the_names(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let seen = living.get(text(left, "/metadata/uid"));
+fn is_refused_the_names(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let seen = existing.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| ready(&seen.object) == Some(("False", "NameConflict")))
 }
 
 /// Returns whether the app that waited for a host has it, and the app that had it before was deleted.
-fn the_other_is_ready(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let of = |name: &str| living.values().filter(|seen| seen.name() == name).count();
-    let mut apps = living.values().filter(|seen| seen.resource == APP.plural());
+fn the_other_is_ready(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let of = |name: &str| existing.values().filter(|seen| seen.name() == name).count();
+    let mut apps = existing.values().filter(|seen| seen.resource == APP.plural());
     of(text(left, "/metadata/name")) == 0 && apps.all(|seen| ready(&seen.object) == Some(("True", "")))
 }
 
 /// Returns whether the pod has no controller any more, and another pod replaces it.
-fn is_released(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let pods = living.values().filter(|seen| seen.resource == POD.plural());
-    let (owned, free): (Vec<&Seen>, Vec<&Seen>) = pods.partition(|seen| !seen.controllers().is_empty());
-    let mut sets = living.values().filter(|seen| seen.resource == PODSET.plural());
+fn is_released(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let pods = existing.values().filter(|seen| seen.resource == POD.plural());
+    let (owned, free): (Vec<&ObjectVersion>, Vec<&ObjectVersion>) =
+        pods.partition(|seen| !seen.controllers().is_empty());
+    let mut sets = existing.values().filter(|seen| seen.resource == PODSET.plural());
     free.iter().any(|seen| seen.uid() == text(left, "/metadata/uid"))
         && owned.len() == 2
         && sets.all(|seen| ready(&seen.object) == Some(("True", "")))
@@ -308,12 +332,12 @@ fn is_released(history: &[Seen], left: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(generation: i64, observed: i64, ready: &str) -> Seen {
+    fn seen(generation: i64, observed: i64, ready: &str) -> ObjectVersion {
         let status = json!({"observedGeneration": observed, "conditions": [{"type": "Ready", "status": ready}]});
-        Seen {
+        ObjectVersion {
             resource: "appdeploys",
             object: json!({"metadata": {"uid": "a", "generation": generation}, "status": status}),
-            gone: false,
+            deleted: false,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::history::{Seen, living, text};
+use super::history::{ObjectVersion, existing, text};
 use super::kind::{APP, DEPLOYMENT, INGRESS, SERVICE};
 use super::scenario::{self, Scenario, Step, UserAction};
 
@@ -36,7 +36,7 @@ pub fn run_of(namespace: &str) -> &str {
     namespace.strip_suffix(SUFFIX).unwrap_or(namespace)
 }
 
-fn is_tenants(seen: &Seen) -> bool {
+fn is_tenants(seen: &ObjectVersion) -> bool {
     text(&seen.object, "/metadata/namespace").ends_with(SUFFIX)
 }
 
@@ -197,38 +197,38 @@ fn attempt(user_action: UserAction) -> Step {
     }
 }
 
-fn immediately(_: &[Seen], _: &Value) -> bool {
+fn immediately(_: &[ObjectVersion], _: &Value) -> bool {
     true
 }
 
-fn is_in_deletion(history: &[Seen], left: &Value) -> bool {
-    let living = living(history);
-    let seen = living.get(text(left, "/metadata/uid"));
+fn is_in_deletion(history: &[ObjectVersion], left: &Value) -> bool {
+    let existing = existing(history);
+    let seen = existing.get(text(left, "/metadata/uid"));
     seen.is_some_and(|seen| !text(&seen.object, "/metadata/deletionTimestamp").is_empty())
 }
 
-fn is_deleted(history: &[Seen], left: &Value) -> bool {
-    !living(history).contains_key(text(left, "/metadata/uid"))
+fn is_deleted(history: &[ObjectVersion], left: &Value) -> bool {
+    !existing(history).contains_key(text(left, "/metadata/uid"))
 }
 
 /// Returns whether the object and its children are deleted. The garbage collector deletes children some time after their
 /// owner.
-fn is_deleted_with_children(history: &[Seen], left: &Value) -> bool {
+fn is_deleted_with_children(history: &[ObjectVersion], left: &Value) -> bool {
     let uid = text(left, "/metadata/uid");
-    let is_owned = |seen: &&Seen| seen.controllers().iter().any(|owner| text(owner, "/uid") == uid);
-    is_deleted(history, left) && !living(history).values().any(is_owned)
+    let is_owned = |seen: &&ObjectVersion| seen.controllers().iter().any(|owner| text(owner, "/uid") == uid);
+    is_deleted(history, left) && !existing(history).values().any(is_owned)
 }
 
-fn only_the_tenant_is_left(history: &[Seen], _: &Value) -> bool {
-    let living = living(history);
-    living
+fn only_the_tenant_is_left(history: &[ObjectVersion], _: &Value) -> bool {
+    let existing = existing(history);
+    existing
         .values()
         .all(|seen| is_tenants(seen) || seen.name() == super::invariant::THIRD_PARTY)
 }
 
 /// Returns what the tenant has gained, and what others have lost.
 #[must_use]
-pub fn gains(history: &[Seen]) -> BTreeSet<String> {
+pub fn gains(history: &[ObjectVersion]) -> BTreeSet<String> {
     let mut found = hosts(history);
     found.extend(conditions(history));
     found.extend(storms(history));
@@ -237,16 +237,16 @@ pub fn gains(history: &[Seen]) -> BTreeSet<String> {
 
 /// The operator never creates Ingresses of two namespaces for one host or an Ingress of the tenant for the victim's host,
 /// and deletes no Ingress of an existing app.
-fn hosts(history: &[Seen]) -> BTreeSet<String> {
+fn hosts(history: &[ObjectVersion]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let has_tenant = history.iter().any(is_tenants);
-    let mut ordered: Vec<&Seen> = history.iter().collect();
+    let mut ordered: Vec<&ObjectVersion> = history.iter().collect();
     // A deletion has its own resource version, after that of the object.
     ordered.sort_by_key(|seen| seen.version());
     let mut serving: BTreeMap<&str, (String, &str)> = BTreeMap::new();
     let mut ending: BTreeSet<&str> = BTreeSet::new();
     for seen in ordered {
-        let is_ending = seen.gone || !text(&seen.object, "/metadata/deletionTimestamp").is_empty();
+        let is_ending = seen.deleted || !text(&seen.object, "/metadata/deletionTimestamp").is_empty();
         if seen.resource == APP.plural() && is_ending {
             ending.insert(seen.uid());
         }
@@ -257,7 +257,7 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
         if seen.name() == FORGED {
             continue;
         }
-        if seen.gone {
+        if seen.deleted {
             serving.remove(seen.uid());
             if has_tenant && !is_tenants(seen) && !ending.contains(owner) {
                 found.insert(format!("{} was deleted although its app exists", seen.title()));
@@ -279,12 +279,12 @@ fn hosts(history: &[Seen]) -> BTreeSet<String> {
 }
 
 /// A condition that another program wrote is kept.
-fn conditions(history: &[Seen]) -> BTreeSet<String> {
-    let mut ordered: Vec<&Seen> = history.iter().collect();
+fn conditions(history: &[ObjectVersion]) -> BTreeSet<String> {
+    let mut ordered: Vec<&ObjectVersion> = history.iter().collect();
     ordered.sort_by_key(|seen| seen.version());
     let mut written: BTreeSet<&str> = BTreeSet::new();
     let mut found = BTreeSet::new();
-    for seen in ordered.into_iter().filter(|seen| !seen.gone) {
+    for seen in ordered.into_iter().filter(|seen| !seen.deleted) {
         let all = seen.object.pointer("/status/conditions").and_then(Value::as_array);
         let is_there = all.is_some_and(|all| all.iter().any(|condition| condition["type"] == CONDITION));
         if is_there {
@@ -297,8 +297,8 @@ fn conditions(history: &[Seen]) -> BTreeSet<String> {
 }
 
 /// The operator does not write a status in a loop.
-fn storms(history: &[Seen]) -> BTreeSet<String> {
-    let mut versions: BTreeMap<&str, (usize, &Seen)> = BTreeMap::new();
+fn storms(history: &[ObjectVersion]) -> BTreeSet<String> {
+    let mut versions: BTreeMap<&str, (usize, &ObjectVersion)> = BTreeMap::new();
     for seen in history
         .iter()
         .filter(|seen| matches!(seen.resource, "appdeploys" | "podsets"))
@@ -314,23 +314,23 @@ fn storms(history: &[Seen]) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn ingress(namespace: &str, version: u64, host: &str, gone: bool) -> Seen {
-        Seen {
+    fn ingress(namespace: &str, version: u64, host: &str, deleted: bool) -> ObjectVersion {
+        ObjectVersion {
             resource: "ingresses",
             object: json!({"metadata": {"name": "web", "namespace": namespace, "uid": format!("ingress-{namespace}"),
                 "resourceVersion": version.to_string(),
                 "ownerReferences": [{"uid": format!("app-{namespace}"), "controller": true}]},
                 "spec": {"rules": [{"host": host}]}}),
-            gone,
+            deleted,
         }
     }
 
-    fn app(version: u64, conditions: Value) -> Seen {
-        Seen {
+    fn app(version: u64, conditions: Value) -> ObjectVersion {
+        ObjectVersion {
             resource: "appdeploys",
             object: json!({"metadata": {"name": "web", "namespace": "run", "uid": "app-run",
                 "resourceVersion": version.to_string()}, "status": {"conditions": conditions}}),
-            gone: false,
+            deleted: false,
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
             BTreeSet::new()
         );
         assert_eq!(gains(&[app(1, theirs), app(2, json!([]))]).len(), 1);
-        let storm: Vec<Seen> = (0..=VERSIONS as u64).map(|version| app(version, json!([]))).collect();
+        let storm: Vec<ObjectVersion> = (0..=VERSIONS as u64).map(|version| app(version, json!([]))).collect();
         assert_eq!(gains(&storm).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The admission webhooks of one run: API servers call its operator for its namespaces only.
+//! Webhook configurations of one run: they route the reviews of its namespaces to its operator.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,19 +12,20 @@ use testcluster::checkout::manifest;
 use testcluster::pki::Authority;
 use testcluster::port::free_address;
 
+/// The kinds of webhook configurations, each with the path of its webhook.
 const KINDS: [(&str, &str); 2] = [("validating", "validate"), ("mutating", "mutate")];
 
-/// The address and the certificate of the webhooks of a run.
+/// Where the operator of a run serves webhooks.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
-    /// The address.
+    /// The address that it listens on.
     pub bind: SocketAddr,
     /// The folder with tls.crt and tls.key.
     pub certificates: PathBuf,
 }
 
 impl Webhooks {
-    /// Installs the webhook configurations as `install` does, for some namespaces.
+    /// Creates a certificate, and the webhook configurations of `install` limited to some namespaces.
     ///
     /// # Errors
     /// When the API server rejects them, or a certificate can't be created.
@@ -55,7 +56,7 @@ impl Webhooks {
         Ok(Self { bind, certificates })
     }
 
-    /// Removes what [`Webhooks::install`] has created.
+    /// Deletes the webhook configurations of a run.
     ///
     /// # Errors
     /// When the API server rejects it.

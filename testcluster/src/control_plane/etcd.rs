@@ -1,12 +1,15 @@
 //! etcd: one member without fsync, which can be restarted with a backup of its data.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use std::{fs, io};
 
 use super::Error;
 use super::readiness::{Readiness, free_port, on_free_ports};
 use crate::binaries::{Binaries, Program};
+use crate::http::Request;
 use crate::process::Process;
 
 /// The program, the folder and the ports of an etcd.
@@ -53,8 +56,26 @@ impl Etcd {
         ]);
         command.args(["--initial-cluster", &format!("default={peer_url}")]);
         let mut process = Process::spawn(&command, &self.folder.join("etcd.log"))?;
-        Readiness::of(&mut process).wait_for_port(self.port)?;
+        // Another process may listen on this port: then etcd has not tried to bind it yet, and ends when it does.
+        Readiness::of(&mut process).wait_for(|| self.answers(&peer_url))?;
         Ok(process)
+    }
+
+    /// Returns an error unless the etcd with this peer URL answers.
+    fn answers(&self, peer_url: &str) -> Result<(), String> {
+        let request = Request {
+            method: "POST",
+            path: "/v3/cluster/member/list",
+            body: "{}",
+            timeout: Duration::from_secs(1),
+            ..Request::default()
+        };
+        let response = request.send((Ipv4Addr::LOCALHOST, self.port).into());
+        let response = response.map_err(|error| error.to_string())?;
+        let is_own = response.body.contains(peer_url);
+        is_own
+            .then_some(())
+            .ok_or(format!("another process answers: {}", response.body))
     }
 
     pub(super) fn url(&self) -> String {
@@ -95,4 +116,30 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::binaries::{Component, Quiet};
+
+    #[test]
+    fn etcd_whose_port_is_taken_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let etcd = Etcd {
+            program: Binaries::ensure(&[Component::ControlPlane], &mut Quiet)
+                .unwrap()
+                .path(Program::Etcd),
+            folder: folder.path().to_owned(),
+            port: taken.local_addr().unwrap().port(),
+            peers: free_port().unwrap(),
+        };
+        let Err(Error::Ended { log, .. }) = etcd.start() else {
+            panic!("another process is taken for etcd");
+        };
+        assert!(log.contains("address already in use"), "{log}");
+    }
 }

@@ -10,7 +10,7 @@ use super::ui::Ui;
 use super::{layout, marker};
 
 /// The prefixes of the cache's entries. Others are not deleted: `APPDEPLOY_CACHE` may name any folder.
-const OURS: [&str; 7] = [
+const OURS: [&str; 9] = [
     "bin",
     "images",
     "buildah",
@@ -18,6 +18,8 @@ const OURS: [&str; 7] = [
     "zig-",
     "operator-",
     "fake-cluster",
+    "elasticmq-",
+    "moto-",
 ];
 
 /// Deletes the cache.
@@ -29,7 +31,7 @@ pub(crate) fn clean(ui: &Ui) -> Result<()> {
         return Ok(());
     }
     let question = format!("Delete {} from {}?", names(&ours), cache.display());
-    if !ask(&question, Unattended::GoOn)? {
+    if !ask(&question, Unattended::Continue)? {
         bail!("nothing was deleted");
     }
     for path in ours {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_that_of_the_address() {
+    fn port_is_that_of_the_address() {
         assert!(ADDRESS.ends_with(&format!(":{PORT}")));
     }
 

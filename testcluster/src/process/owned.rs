@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_survives_the_thread_that_started_it() {
+    fn process_survives_the_thread_that_started_it() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let (mut process, thread) = thread::scope(|scope| {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named() {
+    fn missing_program_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = Process::spawn(&Command::new("/nowhere/etcd"), &folder.path().join("log")).unwrap_err();
         assert_eq!(error.to_string(), "failed to start etcd");

@@ -48,7 +48,7 @@ impl Record {
     /// # Errors
     /// When it belongs to another user, or survives.
     pub fn end(&self, grace: Duration) -> Result<(), Error> {
-        for (signal, patience) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, LAST_WAIT)] {
+        for (signal, limit) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, LAST_WAIT)] {
             if !self.is_alive() {
                 return Ok(());
             }
@@ -57,7 +57,7 @@ impl Record {
                 Err(source) => return Err(Error::Signal { pid: self.pid, source }),
             }
             let asked = Instant::now();
-            while self.is_alive() && asked.elapsed() < patience {
+            while self.is_alive() && asked.elapsed() < limit {
                 thread::sleep(POLL_INTERVAL);
             }
         }
@@ -130,7 +130,7 @@ mod tests {
     use crate::process::detach;
 
     #[test]
-    fn a_detached_process_is_found_again_and_ended() {
+    fn detached_process_is_found_again_and_ended() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sleep");
         command.arg("600");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_nothing_is_not_alive() {
+    fn record_without_a_process_is_not_alive() {
         assert!(
             !Record {
                 pid: u32::MAX >> 1,

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_becomes_an_image() {
+    fn archive_becomes_an_image() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path());
         let config = format!(r#"{{"rootfs":{{"diff_ids":["{}"]}}}}"#, digest(b"layer"));

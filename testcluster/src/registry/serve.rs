@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_served_by_its_tag_and_a_missing_one_is_unknown() {
+    fn manifest_is_served_by_its_tag_and_a_missing_one_is_unknown() {
         let text = ask(
             None,
             "GET /v2/ HTTP/1.1\r\n\r\nHEAD /v2/library/a/manifests/1?ns=docker.io HTTP/1.1\r\n\r\n\
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_checked() {
+    fn password_is_checked() {
         let credentials = Credentials {
             user: "jane".into(),
             password: "open".into(),

@@ -11,8 +11,9 @@ use anyhow::{Context as _, Result};
 use testcluster::http::Request;
 use testcluster::node::Node;
 
-/// The timeout of a request.
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// The timeout of a request. Long, because a machine may be busy; a pod whose container restarts refuses connections
+/// immediately.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time between two requests to the same address.
 const INTERVAL: Duration = Duration::from_millis(20);

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The finalizer that keeps an object until its children are deleted.
 const OWNER: &str = "foregroundDeletion";
 
-/// Cleans up for as long as the runtime lives.
+/// Cleans up for as long as the runtime exists.
 pub(super) fn start(runtime: &Handle, client: &Client) {
     for kind in NAMESPACED.into_iter().chain(OF_CLUSTERS) {
         runtime.spawn(follow(client.clone(), kind));

@@ -89,7 +89,7 @@ pub(super) fn with_fault(
     let last = cluster.snapshot()?;
     let differences = baseline.expected.differences(&run.outcome(&[&between, &last]));
     problems.extend(differences.iter().map(ToString::to_string));
-    problems.extend(cluster.base.touched(&last));
+    problems.extend(cluster.base.changed_third_party(&last));
     let created = created(&run.proxy.records());
     if created != baseline.created {
         problems.push(format!(
@@ -128,7 +128,7 @@ fn leave(cluster: &Cluster) -> Result<Vec<String>> {
         left.iter()
             .map(|title| format!("{title} is left after the uninstallation")),
     );
-    problems.extend(cluster.base.touched(&now));
+    problems.extend(cluster.base.changed_third_party(&now));
     Ok(problems)
 }
 

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 
-use crate::campaign::history::{Seen, text};
+use crate::campaign::history::{ObjectVersion, text};
 use crate::campaign::kind::{APP, DEPLOYMENT, INGRESS, Kind, POD, PODSET, SERVICE};
 
 /// Namespaces.
@@ -67,7 +67,7 @@ pub(super) const OF_CLUSTERS: [Kind; 8] = [
 
 /// Every object of a cluster, except those that the control plane writes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Snapshot(Vec<Seen>);
+pub(super) struct Snapshot(Vec<ObjectVersion>);
 
 impl Snapshot {
     pub(super) async fn take(client: &Client) -> kube::Result<Self> {
@@ -84,15 +84,15 @@ impl Snapshot {
                     Err(error) => return Err(error),
                 };
                 let seen = objects.into_iter().map(|object| {
-                    Ok(Seen {
+                    Ok(ObjectVersion {
                         resource: kind.plural(),
                         object: serde_json::to_value(object).map_err(kube::Error::SerdeError)?,
-                        gone: false,
+                        deleted: false,
                     })
                 });
-                seen.collect::<kube::Result<Vec<Seen>>>()
+                seen.collect::<kube::Result<Vec<ObjectVersion>>>()
             });
-        let mut seen: Vec<Seen> = try_join_all(lists).await?.into_iter().flatten().collect();
+        let mut seen: Vec<ObjectVersion> = try_join_all(lists).await?.into_iter().flatten().collect();
         seen.retain(|seen| !is_of_the_cluster(seen));
         Ok(Self(seen))
     }
@@ -105,38 +105,38 @@ impl Snapshot {
     }
 
     /// Returns third-party objects that have changed, in words.
-    pub(super) fn touched(&self, now: &Self) -> Vec<String> {
-        let found: BTreeMap<&str, &Seen> = now.0.iter().map(|seen| (seen.uid(), seen)).collect();
+    pub(super) fn changed_third_party(&self, now: &Self) -> Vec<String> {
+        let found: BTreeMap<&str, &ObjectVersion> = now.0.iter().map(|seen| (seen.uid(), seen)).collect();
         let said = self.0.iter().filter_map(|seen| {
             let done = match found.get(seen.uid()) {
                 None => "deleted",
                 Some(other) if other.object != seen.object => "changed",
                 Some(_) => return None,
             };
-            Some(format!("{} was {done}, and is not ours", seen.title()))
+            Some(format!("third-party object {} was {done}", seen.title()))
         });
         said.collect()
     }
 
     /// Returns the objects, in words.
     pub(super) fn titles(&self) -> Vec<String> {
-        self.0.iter().map(Seen::title).collect()
+        self.0.iter().map(ObjectVersion::title).collect()
     }
 
     fn uids(&self) -> BTreeSet<&str> {
-        self.0.iter().map(Seen::uid).collect()
+        self.0.iter().map(ObjectVersion::uid).collect()
     }
 }
 
 /// Returns the history that an observer would have seen, from these snapshots in their order.
-pub(super) fn history(moments: &[&Snapshot]) -> Vec<Seen> {
+pub(super) fn history(moments: &[&Snapshot]) -> Vec<ObjectVersion> {
     let mut history = Vec::new();
-    let mut before: &[Seen] = &[];
+    let mut before: &[ObjectVersion] = &[];
     for moment in moments {
         let there = moment.uids();
-        let gone = before.iter().filter(|seen| !there.contains(seen.uid()));
-        history.extend(gone.map(|seen| Seen {
-            gone: true,
+        let deleted = before.iter().filter(|seen| !there.contains(seen.uid()));
+        history.extend(deleted.map(|seen| ObjectVersion {
+            deleted: true,
             ..seen.clone()
         }));
         history.extend(moment.0.iter().cloned());
@@ -145,7 +145,7 @@ pub(super) fn history(moments: &[&Snapshot]) -> Vec<Seen> {
     history
 }
 
-fn is_of_the_cluster(seen: &Seen) -> bool {
+fn is_of_the_cluster(seen: &ObjectVersion) -> bool {
     let namespace = text(&seen.object, "/metadata/namespace");
     seen.name().starts_with("system:")
         || namespace.starts_with("kube-")
@@ -157,13 +157,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::campaign::history::lives;
+    use crate::campaign::history::churn;
 
     fn snapshot(objects: &[(&str, &str)]) -> Snapshot {
-        let seen = objects.iter().map(|(name, uid)| Seen {
+        let seen = objects.iter().map(|(name, uid)| ObjectVersion {
             resource: "services",
             object: json!({"metadata": {"name": name, "uid": uid}}),
-            gone: false,
+            deleted: false,
         });
         Snapshot(seen.collect())
     }
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn object_missing_in_the_next_snapshot_was_deleted() {
         let (first, second) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "3"), ("b", "2")]));
-        let lives = lives(&history(&[&first, &second]));
-        let of = |title: &str| (lives[title].created, lives[title].deleted);
+        let churn = churn(&history(&[&first, &second]));
+        let of = |title: &str| (churn[title].created, churn[title].deleted);
         assert_eq!(of("services/a"), (2, 1), "another one of the same name");
         assert_eq!(of("services/b"), (1, 0));
     }
@@ -180,9 +180,15 @@ mod tests {
     #[test]
     fn change_of_a_third_party_object_is_reported() {
         let (base, mut now) = (snapshot(&[("a", "1"), ("b", "2")]), snapshot(&[("a", "1"), ("c", "3")]));
-        assert_eq!(base.touched(&now), ["services/b was deleted, and is not ours"]);
+        assert_eq!(
+            base.changed_third_party(&now),
+            ["third-party object services/b was deleted"]
+        );
         now.0[0].object["metadata"]["labels"] = json!({});
-        assert_eq!(base.touched(&now)[0], "services/a was changed, and is not ours");
+        assert_eq!(
+            base.changed_third_party(&now)[0],
+            "third-party object services/a was changed"
+        );
         assert_eq!(now.without(&base).titles(), ["services/c"]);
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_read_from_the_url_of_a_proxy() {
+    fn address_is_read_from_the_url_of_a_proxy() {
         assert_eq!(address("http://proxy:3128/").as_deref(), Some("proxy:3128"));
         assert_eq!(address("http://proxy").as_deref(), Some("proxy:80"));
         assert_eq!(address("http://user:pass@proxy:3128"), None);

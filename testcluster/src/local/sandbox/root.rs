@@ -191,7 +191,7 @@ fn link(to: &str, file: &Path) -> Result<()> {
 /// Makes `root` the root folder, and unmounts the host's.
 fn enter(root: &Path) -> Result<()> {
     chdir(root).context("failed to enter the node's file system")?;
-    // Puts the old root on top of the new one, from where it is unmounted.
+    // Mounts the old root on top of the new one, from where it is unmounted.
     pivot_root(".", ".").context("failed to change the root folder")?;
     umount2(".", MntFlags::MNT_DETACH).context("failed to unmount the host's file system")?;
     chdir("/").context("failed to enter the node's file system")

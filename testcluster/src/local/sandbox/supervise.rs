@@ -80,10 +80,10 @@ fn prepare(unshared: &mut Child, groups: &Groups) -> Result<u32> {
     // The namespace's root is the node's group; the processes are in the one below.
     cgroups::join(&groups.groups, unshared.id())
         .or_else(|error| if cgroups::unified() { Ok(()) } else { Err(error) })?;
-    go_on(&mut input)?;
+    proceed(&mut input)?;
     expect(&mut words, "unshared")?;
     cgroups::join(&groups.entrances, unshared.id())?;
-    go_on(&mut input)?;
+    proceed(&mut input)?;
     // Two processes write these lines, in any order.
     let (mut id, mut ready) = (None, false);
     while id.is_none() || !ready {
@@ -94,7 +94,7 @@ fn prepare(unshared: &mut Child, groups: &Groups) -> Result<u32> {
     id.context("no process id")
 }
 
-fn go_on(input: &mut ChildStdin) -> Result<()> {
+fn proceed(input: &mut ChildStdin) -> Result<()> {
     writeln!(input).context("the node has ended")
 }
 
