@@ -209,7 +209,8 @@ fn cluster_and_user_follow_from_flags_and_kubeconfigs() {
     config["clusters"][0]["cluster"]["proxy-url"] = json!(proxy);
     let behind = write(&folder.path().join("behind"), &config);
     assert!(behind.run("status").ok().contains("shop"));
-    assert_eq!(passed.load(Ordering::SeqCst), 1);
+    // More than once if the API server is slow: a read that fails is sent again.
+    assert_ne!(passed.load(Ordering::SeqCst), 0);
 }
 
 /// Starts a proxy that connects to whatever it is asked for, and counts.

@@ -31,9 +31,11 @@ fn install_and_uninstall_can_be_repeated() {
         );
         let again = plugin.run("install --wait=false").ok();
         assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+        let served = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+        cluster.kubectl(&served).unwrap();
         // Nothing can run the pod here.
-        let late = plugin.run("install --timeout=3s").fails(4);
-        assert!(late.contains("the operator is not running after 3s"), "{late}");
+        let late = plugin.run("install --timeout=15s").fails(4);
+        assert!(late.contains("the operator is not running after 15s"), "{late}");
         let create = format!("create app{round} --image=nginx --port=80");
         without_answer(&plugin, &create);
         plugin.run(&create).ok();

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use operator::webhook::server::Limits;
-use tokio::io::AsyncWriteExt as _;
-use tokio::time::sleep;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
 
-use crate::webhook::client::{Caller, head, read_all, read_line};
+use crate::webhook::client::{Caller, PATIENCE, head, read_all, read_line};
 use crate::webhook::server::{NAMESPACE, Server, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,10 +156,18 @@ async fn large_requests_are_rejected() {
     server.is_well().await;
 }
 
-/// 300 that only connect, 300 that speak TLS and then nothing, 300 that have asked once, and 300 that begin a body.
+/// 300 that only connect, 300 that speak TLS and then nothing, 300 that have asked once, and 300 that begin a body. None of them
+/// is disconnected for its silence while a good one waits for its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_hundred_idle_connections_do_not_block_new_ones() {
-    let server = Server::start(Limits::default()).await;
+    let limits = Limits {
+        handshake: 2 * PATIENCE,
+        head: 2 * PATIENCE,
+        request: 2 * PATIENCE,
+        idle: 2 * PATIENCE,
+        ..Limits::default()
+    };
+    let server = Server::start(limits).await;
     let caller = server.caller();
     let plain = join_all((0..300).map(|_| server.plain())).await;
     server.is_well().await;
@@ -188,7 +196,7 @@ async fn three_hundred_idle_connections_do_not_block_new_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_are_processed_one_at_a_time() {
     let limits = Limits {
-        request: Duration::from_secs(6),
+        request: Duration::from_secs(10),
         ..Limits::default()
     };
     let server = Server::start(limits).await;
@@ -210,5 +218,10 @@ async fn large_requests_are_processed_one_at_a_time() {
     // Half of the time that the slow ones have: the next one has as much left when its turn comes.
     sleep(limits.request / 2).await;
     server.is_well().await;
+    let waits = timeout(Duration::ZERO, stuck[0].read(&mut [0])).await;
+    assert!(
+        waits.is_err(),
+        "the small one was answered while the slow ones were waited for"
+    );
     assert_eq!(caller.post("/", &large).await.unwrap().0, 200);
 }

@@ -1,7 +1,7 @@
 //! The server without a manager of its certificate.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::post;
@@ -91,11 +91,9 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Asks as one should, and is answered soon.
+    /// Asks as one should, and is answered.
     pub async fn is_well(&self) {
-        let begun = Instant::now();
         assert_eq!(self.caller().post("/", "four").await.unwrap(), (200, "4\n".into()));
-        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     }
 }
 
