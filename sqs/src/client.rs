@@ -92,8 +92,7 @@ impl Client {
     /// [`Error::NoSuchQueue`] if it does not exist.
     pub async fn set_attributes(&self, url: &str, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
         let body = json!({ "QueueUrl": url, "Attributes": attributes });
-        let _: Empty = self.call(Action::write("SetQueueAttributes"), body).await?;
-        Ok(())
+        self.write("SetQueueAttributes", body).await
     }
 
     /// Returns all tags of a queue (`ListQueueTags`).
@@ -113,8 +112,7 @@ impl Client {
     /// [`Error::NoSuchQueue`] if it does not exist.
     pub async fn tag(&self, url: &str, tags: &BTreeMap<String, String>) -> Result<(), Error> {
         let body = json!({ "QueueUrl": url, "Tags": tags });
-        let _: Empty = self.call(Action::write("TagQueue"), body).await?;
-        Ok(())
+        self.write("TagQueue", body).await
     }
 
     /// Removes tags from a queue (`UntagQueue`).
@@ -123,8 +121,7 @@ impl Client {
     /// [`Error::NoSuchQueue`] if it does not exist.
     pub async fn untag(&self, url: &str, keys: &[String]) -> Result<(), Error> {
         let body = json!({ "QueueUrl": url, "TagKeys": keys });
-        let _: Empty = self.call(Action::write("UntagQueue"), body).await?;
-        Ok(())
+        self.write("UntagQueue", body).await
     }
 
     /// Deletes a queue with all its messages (`DeleteQueue`).
@@ -132,10 +129,7 @@ impl Client {
     /// # Errors
     /// [`Error::NoSuchQueue`] if it does not exist.
     pub async fn delete(&self, url: &str) -> Result<(), Error> {
-        let _: Empty = self
-            .call(Action::write("DeleteQueue"), json!({ "QueueUrl": url }))
-            .await?;
-        Ok(())
+        self.write("DeleteQueue", json!({ "QueueUrl": url })).await
     }
 
     /// Returns the URLs of all queues whose name begins with `prefix` (`ListQueues`). New and deleted queues are missing or
@@ -162,6 +156,12 @@ impl Client {
                 _ => return Ok(urls),
             }
         }
+    }
+
+    /// Sends a call whose answer is empty.
+    pub(crate) async fn write(&self, action: &'static str, body: Value) -> Result<(), Error> {
+        let Empty {} = self.call(Action::write(action), body).await?;
+        Ok(())
     }
 
     /// Sends a call when its turn has come, and records what it shows about the endpoint.

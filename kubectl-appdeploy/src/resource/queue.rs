@@ -1,5 +1,7 @@
 //! An AppQueue, and its state in one line.
 
+use std::collections::BTreeMap;
+
 use crd::{AppQueue, AppQueueSpec, AppQueueStatus, DeletionPolicy};
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
@@ -95,6 +97,22 @@ pub fn outside(queue: &AppQueue) -> Outside {
     }
 }
 
+/// Groups AppQueues by what their deletion does outside the cluster. With `is_orphaning`, no queue is deleted there.
+pub fn by_outside<'a>(
+    objects: impl IntoIterator<Item = &'a DynamicObject>,
+    is_orphaning: bool,
+) -> BTreeMap<Outside, Vec<&'a DynamicObject>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for object in objects {
+        let group = match outside(&read(object)) {
+            Outside::Deleted if is_orphaning => Outside::Kept,
+            group => group,
+        };
+        groups.entry(group).or_default().push(object);
+    }
+    groups
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -102,13 +120,18 @@ pub mod tests {
 
     /// Returns an AppQueue with the operator's finalizer.
     pub fn queue(name: &str, spec: &Value, status: &Value) -> AppQueue {
+        read(&object(name, spec, status))
+    }
+
+    /// Returns the same as an object.
+    pub fn object(name: &str, spec: &Value, status: &Value) -> DynamicObject {
         let mut all = json!({"sqs": {"region": "us-east-1"}});
         for (field, value) in spec.as_object().into_iter().flatten() {
             all[field] = value.clone();
         }
         let object = json!({"metadata": {"name": name, "namespace": "default", "generation": 1, "uid": name,
             "creationTimestamp": "2026-06-01T00:00:00Z", "finalizers": [crd::finalizer::QUEUE]}, "spec": all, "status": status});
-        read(&serde_json::from_value(object).unwrap())
+        serde_json::from_value(object).unwrap()
     }
 
     /// Returns a status with a cause.

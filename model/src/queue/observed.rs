@@ -44,11 +44,6 @@ pub enum Existence {
 }
 
 impl Observed {
-    /// Records that there are no credentials, or that a call failed for another reason than its response.
-    pub fn fail(&mut self, error: CallError) {
-        self.error = Some(error);
-    }
-
     fn is_missing(&mut self, memory: &mut Memory) {
         self.existence = Existence::Missing;
         self.vanished |= memory.url.is_some();

@@ -29,14 +29,12 @@ impl Subject<'_> {
 
     /// Returns the command that creates its dead letter queue, which has the same service and type.
     fn create_dead_letter(self, name: &str) -> NextCommand {
-        let (sqs, mut create) = (
-            &self.spec.sqs,
-            command!(
-                "kubectl appdeploy queue create {} -n {} --region {}",
-                name,
-                self.namespace,
-                self.spec.sqs.region
-            ),
+        let sqs = &self.spec.sqs;
+        let mut create = command!(
+            "kubectl appdeploy queue create {} -n {} --region {}",
+            name,
+            self.namespace,
+            sqs.region
         );
         if let Some(endpoint) = &sqs.endpoint {
             create = create.and(command!("--endpoint {}", endpoint));
@@ -119,19 +117,16 @@ fn digits(depth: i64) -> u32 {
 }
 
 fn diagnose_failure(subject: Subject<'_>, failure: &Failure) -> Diagnosis {
-    let next = match failure {
-        Failure::Invalid(_) => return diagnosis(Reason::InvalidSpec, &failure.to_string(), Some(subject.edit())),
-        Failure::Unreadable(_) => return diagnosis(Reason::Unreadable, &failure.to_string(), Some(subject.edit())),
+    let (reason, next) = match failure {
+        Failure::Invalid(_) => (Reason::InvalidSpec, subject.edit()),
+        Failure::Unreadable(_) => (Reason::Unreadable, subject.edit()),
         Failure::NameConflict { .. } => {
             let name = config_map_name(subject.name);
-            command!("kubectl get configmap {} -n {} -o yaml", name, subject.namespace)
+            let read = command!("kubectl get configmap {} -n {} -o yaml", name, subject.namespace);
+            (Reason::NameConflict, read)
         }
-        Failure::HostConflict { .. } | Failure::Rejected { .. } => subject.edit(),
+        Failure::HostConflict { .. } | Failure::Rejected { .. } => (Reason::Rejected, subject.edit()),
         _ => return diagnose::diagnose_operator_failure(subject.namespace, failure),
-    };
-    let reason = match failure {
-        Failure::NameConflict { .. } => Reason::NameConflict,
-        _ => Reason::Rejected,
     };
     diagnosis(reason, &failure.to_string(), Some(next))
 }

@@ -17,14 +17,14 @@ use kube::core::{Request, Resource as _};
 use kube::discovery::ApiResource;
 use model::Failure;
 use model::queue::{
-    self, Call, CallError, Desired, Lifecycle, Memory, Observed, Outcome, Removal, Retry, Step, StepInput, record,
+    self, Call, Desired, Lifecycle, Memory, Observed, Outcome, Removal, Retry, Step, StepInput, record,
 };
 use serde_json::json;
 use tracing::{info, warn};
 
 use super::status_writer::{OwnerState, ReconcileContext, StatusUpdate, StatusWriter};
 use super::stored::{Stored as _, informer, ready_states};
-use crate::call::{CallError as ApiError, Caller};
+use crate::call::{CallError, Caller};
 use crate::controller::Controller;
 use crate::deps::Deps;
 use crate::informer::{Informer, Need, Source, Wake, waking};
@@ -157,7 +157,7 @@ impl Controller for Reconciler {
         };
         self.report_drift(&context, &outcome).await;
         let failure = self.write_output(&context, &desired, &outcome).await;
-        self.finish(&context, Some((&desired, &outcome)), failure).await
+        self.finish(&context, Some(&outcome), failure).await
     }
 
     async fn report(&self, key: &Key, failure: Failure) {
@@ -228,9 +228,8 @@ impl Reconciler {
                 }
             }
         }
-        warn!("the answers of the queue service contradict each other");
-        let why = "the answers of the queue service contradict each other".to_owned();
-        observed.fail(CallError::Unavailable(why.clone()));
+        let why = "its answers contradict each other".to_owned();
+        warn!(why, "the queue service can't be used");
         StepsResult::Failed(Failure::Unavailable {
             what: "the queue service".to_owned(),
             why,
@@ -276,9 +275,9 @@ impl Reconciler {
                 self.status_writer.continue_with(context, written);
                 Ok(())
             }
-            Err(ApiError::Refused(status)) if status.is_not_found() => Err(StepsResult::Ended(Error::Deleted)),
+            Err(CallError::Refused(status)) if status.is_not_found() => Err(StepsResult::Ended(Error::Deleted)),
             // It has changed, which the watch reports.
-            Err(ApiError::Refused(status)) if status.code == 409 => Err(StepsResult::Ended(Error::Stale)),
+            Err(CallError::Refused(status)) if status.code == 409 => Err(StepsResult::Ended(Error::Stale)),
             Err(error) => Err(StepsResult::Failed(error.failure(
                 "patch",
                 AppQueue::NAMES.kind,
@@ -323,11 +322,14 @@ impl Reconciler {
     /// Whether the namespace is being deleted: then nothing can be created in it, which a dry run shows without a right to read
     /// namespaces.
     async fn is_namespace_terminating(&self, context: &ReconcileContext<AppQueue>, desired: &Desired) -> bool {
-        let output = OutputWriter {
+        self.output().is_namespace_terminating(&context.object, desired).await
+    }
+
+    fn output(&self) -> OutputWriter<'_> {
+        OutputWriter {
             caller: &self.caller,
             stores: &self.stores,
-        };
-        output.is_namespace_terminating(&context.object, desired).await
+        }
     }
 
     async fn write_output(
@@ -339,11 +341,7 @@ impl Reconciler {
         let view = outcome
             .view()
             .filter(|_| context.object.metadata.deletion_timestamp.is_none())?;
-        let output = OutputWriter {
-            caller: &self.caller,
-            stores: &self.stores,
-        };
-        output.write(&context.object, desired, view).await.err()
+        self.output().write(&context.object, desired, view).await.err()
     }
 
     /// Reports what others have changed outside of the cluster.
@@ -361,10 +359,9 @@ impl Reconciler {
     async fn finish(
         &self,
         context: &ReconcileContext<AppQueue>,
-        settled: Option<(&Desired, &Outcome)>,
+        outcome: Option<&Outcome>,
         failure: Option<Failure>,
     ) -> ReconcileResult {
-        let outcome = settled.map(|(_, outcome)| outcome);
         let update = |now: Timestamp| StatusUpdate {
             status: queue::status(&context.object, outcome, failure.as_ref(), now),
             changes_in: outcome.and_then(|outcome| self.checks_in(&context.key, outcome, now)),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Client;
 use crate::error::Error;
-use crate::protocol::{Action, Empty};
+use crate::protocol::Action;
 
 /// A received message.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -53,7 +53,6 @@ impl Client {
     /// [`Error::NoSuchQueue`] if the queue does not exist.
     pub async fn delete_message(&self, url: &str, message: &Message) -> Result<(), Error> {
         let request = json!({ "QueueUrl": url, "ReceiptHandle": message.receipt_handle });
-        let _: Empty = self.call(Action::write("DeleteMessage"), request).await?;
-        Ok(())
+        self.write("DeleteMessage", request).await
     }
 }

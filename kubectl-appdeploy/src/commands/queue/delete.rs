@@ -1,6 +1,5 @@
 //! `kubectl appdeploy queue delete`.
 
-use crd::AppQueue;
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, PropagationPolicy};
 use model::NextCommand;
@@ -13,7 +12,7 @@ use crate::diagnosis::queue::deletion::{retain, until_gone, until_released};
 use crate::error::Result;
 use crate::output::formats::{self, DryRun};
 use crate::resource::deletion::request;
-use crate::resource::queue::{self, Outside, outside};
+use crate::resource::queue::{Outside, by_outside};
 use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
@@ -37,12 +36,12 @@ pub struct Args {
     #[command(flatten)]
     flags: Flags,
     #[command(flatten)]
-    fate: Fate,
+    method: QueueMethod,
 }
 
 /// What happens to the queues outside the cluster.
 #[derive(Debug, clap::Args)]
-struct Fate {
+struct QueueMethod {
     /// Keep the {many} outside the cluster, also if the operator does not answer
     #[arg(long)]
     orphan: bool,
@@ -50,10 +49,10 @@ struct Fate {
 
 /// Runs the command.
 pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    deletion::run(&args.flags, &args.fate, &QUEUE, kube, ui).await
+    deletion::run(&args.flags, &args.method, &QUEUE, kube, ui).await
 }
 
-impl Method for Fate {
+impl Method for QueueMethod {
     fn flags(&self) -> NextCommand {
         if self.orphan {
             "--orphan".into()
@@ -63,7 +62,7 @@ impl Method for Fate {
     }
 
     fn notes(&self, found: &[&DynamicObject]) -> Vec<String> {
-        fates(found.iter().map(|object| queue::read(object)), self.orphan)
+        effects(found, self.orphan)
     }
 
     async fn delete(&self, cluster: &Cluster, object: &DynamicObject, dry_run: DryRun) -> Result<()> {
@@ -90,49 +89,40 @@ impl Method for Fate {
 
 /// Returns a sentence for the queues outside the cluster that are deleted, one for those that are kept, and one for those that do
 /// not exist.
-fn fates(all: impl Iterator<Item = AppQueue>, orphan: bool) -> Vec<String> {
-    let (mut deleted, mut kept, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-    for one in all {
-        let target = match outside(&one) {
-            Outside::Deleted if !orphan => &mut deleted,
-            Outside::Deleted | Outside::Kept => &mut kept,
-            Outside::Absent => &mut absent,
+fn effects(found: &[&DynamicObject], orphan: bool) -> Vec<String> {
+    let sentence = |(group, objects): (Outside, Vec<&DynamicObject>)| {
+        let effect = match group {
+            Outside::Deleted => "deleted with all messages",
+            Outside::Kept => "kept",
+            Outside::Absent => "not created",
         };
-        target.push(queue::name(&one).to_owned());
-    }
-    let fates = [
-        ("deleted with all messages", deleted),
-        ("kept", kept),
-        ("not created", absent),
-    ];
-    let fates = fates.into_iter().filter(|(_, names)| !names.is_empty());
-    fates
-        .map(|(fate, names)| format!("Outside the cluster, {fate}: {}", formats::some(&names)))
+        let names: Vec<String> = objects.iter().map(|object| object.name_any()).collect();
+        format!("Outside the cluster, {effect}: {}", formats::some(&names))
+    };
+    by_outside(found.iter().copied(), orphan)
+        .into_iter()
+        .map(sentence)
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::queue::tests::queue;
+    use crate::resource::queue::tests::object;
     use serde_json::json;
 
     #[test]
     fn what_happens_outside_the_cluster_is_printed() {
-        let all = || {
-            [
-                queue("orders", &json!({}), &json!({})),
-                queue(
-                    "mails",
-                    &json!({"deletionPolicy": "Retain"}),
-                    &json!({"url": "http://sqs.example/1/mails"}),
-                ),
-                queue("lost", &json!({"deletionPolicy": "Retain"}), &json!({})),
-            ]
-            .into_iter()
-        };
+        let retain = json!({"deletionPolicy": "Retain"});
+        let known = json!({"url": "http://sqs.example/1/mails"});
+        let all = [
+            object("orders", &json!({}), &json!({})),
+            object("mails", &retain, &known),
+            object("lost", &retain, &json!({})),
+        ];
+        let all: Vec<&DynamicObject> = all.iter().collect();
         assert_eq!(
-            fates(all(), false),
+            effects(&all, false),
             [
                 "Outside the cluster, deleted with all messages: orders",
                 "Outside the cluster, kept: mails",
@@ -140,12 +130,12 @@ mod tests {
             ]
         );
         assert_eq!(
-            fates(all(), true),
+            effects(&all, true),
             [
                 "Outside the cluster, kept: orders, mails",
                 "Outside the cluster, not created: lost"
             ]
         );
-        assert!(fates(std::iter::empty(), false).is_empty());
+        assert!(effects(&[], false).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use super::survey::{DELETION_ORDER, Inventory};
 use crate::cluster::kind_info::{self, KindInfo};
 use crate::installation::manifests::{Kind, place};
 use crate::output::formats::{enumerate, some};
-use crate::resource::queue::{self, Outside};
+use crate::resource::queue::{Outside, by_outside};
 
 /// The flags about data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,22 +126,22 @@ impl Plan {
                 parts.push(kind.count(objects.len()));
                 continue;
             }
-            for (fate, objects) in self.fates(kind, objects) {
-                let fate = fate.trim_start_matches([',', ';']);
-                parts.push(format!("{} ({})", kind.count(objects.len()), fate.trim_start()));
+            for (effect, objects) in self.effects(kind, objects) {
+                let effect = effect.trim_start_matches([',', ';']);
+                parts.push(format!("{} ({})", kind.count(objects.len()), effect.trim_start()));
             }
         }
         let has_children = self.workloads.iter().any(|(kind, _)| kind.workload.is_some());
-        let fate = match (has_children, self.keeps_children) {
+        let effect = match (has_children, self.keeps_children) {
             (false, _) => "",
             (true, true) => " and keeps their children, without an owner",
             (true, false) => " with all their children",
         };
-        format!("{}{fate}", enumerate(&parts))
+        format!("{}{effect}", enumerate(&parts))
     }
 
     /// Splits objects of a kind by what their deletion does.
-    fn fates<'a>(
+    fn effects<'a>(
         &self,
         kind: &KindInfo,
         objects: Vec<&'a DynamicObject>,
@@ -154,21 +154,13 @@ impl Plan {
             };
             return vec![(family, objects)];
         }
-        let (mut lost, mut kept, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-        for object in objects {
-            let fate = match queue::outside(&queue::read(object)) {
-                Outside::Deleted if !self.keeps_children => &mut lost,
-                Outside::Deleted | Outside::Kept => &mut kept,
-                Outside::Absent => &mut absent,
-            };
-            fate.push(object);
-        }
-        let fates = [
-            (", deleted outside the cluster with all messages", lost),
-            ("; kept outside the cluster", kept),
-            ("; not created outside the cluster", absent),
-        ];
-        fates.into_iter().filter(|(_, objects)| !objects.is_empty()).collect()
+        let effect = |group| match group {
+            Outside::Deleted => ", deleted outside the cluster with all messages",
+            Outside::Kept => "; kept outside the cluster",
+            Outside::Absent => "; not created outside the cluster",
+        };
+        let groups = by_outside(objects, self.keeps_children).into_iter();
+        groups.map(|(group, objects)| (effect(group), objects)).collect()
     }
 
     /// Returns the plan as text: every object, and the apps and pod sets of each namespace.
@@ -178,8 +170,8 @@ impl Plan {
             text.push_str("To be removed, in this order:\n");
         }
         for (kind, objects) in by_kind(&self.workloads) {
-            for (fate, objects) in self.fates(kind, objects) {
-                let _ = writeln!(text, "  {}{fate}:", kind.count(objects.len()));
+            for (effect, objects) in self.effects(kind, objects) {
+                let _ = writeln!(text, "  {}{effect}:", kind.count(objects.len()));
                 text.push_str(&places(&objects, names));
             }
         }

@@ -94,12 +94,12 @@ fn spec(page: &mut Page<'_>, queue: &AppQueue) {
         Some(DeletionPolicy::Retain) => "Retain: ",
         None => "",
     };
-    let fate = match outside(queue) {
+    let effect = match outside(queue) {
         Outside::Deleted => "deletes the queue with its messages",
         Outside::Kept => "keeps the queue",
         Outside::Absent => "no queue was created",
     };
-    page.line("On Deletion", &format!("{policy}{fate}"));
+    page.line("On Deletion", &format!("{policy}{effect}"));
 }
 
 #[cfg(test)]
