@@ -21,8 +21,8 @@ FUZZ_SECONDS ?= 60
 # A checkout of an operator in Go, with which `make bench` compares this one (docs/performance.md).
 PEER ?=
 
-# Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner.
-THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 && echo "$$n" || echo 6)
+# Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner. Two programs run at a time.
+THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 && echo "$$((n / 2))" || echo 3)
 # The requests of the operator to each cluster of its tests, for check-rights.
 RIGHTS := target/rights
 DENY_VERSION := 0.20.2
@@ -136,7 +136,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -159,9 +159,10 @@ tools: build
 # wait, run concurrently with the others: on a cluster that is brought up before, because that may ask a question, and
 # that is ended after them unless it was up.
 TEST_PARTS := test-format test-units test-api check-rights
-# The parts that failed, one a line, and the output of the stories.
+# The parts that failed, one a line, and the outputs of tests that run concurrently with others.
 FAILED := target/tests-failed
 STORIES := target/test-e2e.log
+OPERATOR_TESTS := target/test-operator.log
 # What is passed to the test programs: `make test-long` runs what is ignored because it takes minutes, too.
 # Seeded bugs run alone, after the others.
 TEST_FLAGS := $(if $(APPDEPLOY_TEST_LONG),--include-ignored --skip seeded::)
@@ -172,7 +173,7 @@ test: ## Unit tests, tests on private control planes, and stories on the real no
 	mkdir -p target && rm -f $(FAILED) $(STORIES); \
 	was=$$(test -f target/cluster/mode && echo up); stories=test-stories; \
 	$(if $(IMG),$(TESTCLUSTER) up || { stories=; echo test-e2e >> $(FAILED); };) \
-	$(MAKE) --keep-going --jobs=2 test-parts $$stories; \
+	$(MAKE) --keep-going --jobs=3 test-parts $$stories; \
 	$(if $(IMG),test -n "$$was" || $(TESTCLUSTER) down || echo test-e2e >> $(FAILED);) \
 	failed=$$(test ! -f $(FAILED) || tr '\n' ' ' < $(FAILED)); \
 	long=$$(cargo test --quiet --workspace --tests -- --ignored --list 2>/dev/null | grep -c ': test$$'); \
@@ -202,12 +203,22 @@ test-units:
 	MAKEFLAGS= cargo test --quiet --workspace --no-fail-fast --lib --bins -- $(TEST_FLAGS)
 	MAKEFLAGS= cargo test --quiet --workspace --doc
 
-# Tests on control planes of their own, and all others that are programs of their own. Nice to the stories on the node,
-# which wait for kubelets and have fewer processes.
-test-api:
-	@rm -rf $(RIGHTS)
-	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" MAKEFLAGS= \
-		nice -n 10 cargo test --workspace --no-fail-fast --test '*' -- $(TEST_FLAGS)
+# Tests on control planes of their own, and all others that are programs of their own. Those of the operator are one
+# program, which takes as long as all others, and run concurrently with them. Nice to the stories on the node, which wait
+# for kubelets and have fewer processes.
+API_TESTS = RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) MAKEFLAGS= nice -n 10 cargo test --workspace --no-fail-fast
+
+test-api: test-operator test-others
+
+# Printed when they end, like those of the stories.
+test-operator:
+	@rm -rf $(RIGHTS) && mkdir -p target
+	@APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" $(API_TESTS) --test operator -- $(TEST_FLAGS) > $(OPERATOR_TESTS) 2>&1; \
+	result=$$?; cat $(OPERATOR_TESTS); exit $$result
+
+# All programs of tests but those whose name begins with an o, of which there is one.
+test-others:
+	$(API_TESTS) --test '[!o]*' -- $(TEST_FLAGS)
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools
@@ -227,15 +238,15 @@ reliability: ## Write what `make faults` has found last into docs/reliability.md
 	@"$(BUILT)/faults" --page docs/reliability.md $(ARGS)
 
 fuzz: ## Give what reads the texts of others anything to read, each for FUZZ_SECONDS (60), as `make faults` does at its end
-	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test it -- fuzz:: --nocapture
+	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --test operator -- fuzz:: --nocapture
 	APPDEPLOY_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --quiet --workspace --bin kubectl-appdeploy fuzz -- --nocapture
 
 recovery: ## Measure how long it takes to recover from twenty injections, into docs/faults.md
-	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test it -- --include-ignored injections::
+	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test operator -- --include-ignored injections::
 
 # The operator with the bugs is built in target/seeded.
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
-	cargo test --quiet --workspace --test it -- --include-ignored seeded::
+	cargo test --quiet --workspace --test operator -- --include-ignored seeded::
 
 bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodSet compared with a ReplicaSet, and the cost of thousands of apps (PEER=, ARGS=--help)
 

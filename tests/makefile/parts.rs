@@ -1,4 +1,4 @@
-//! The parts of `make test`: all of them run, two at a time, and their results are reported.
+//! The parts of `make test`: all of them run, three at a time, and their results are reported.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -12,10 +12,11 @@ use testcluster::wait::eventually;
 use super::{Spaced, stub};
 
 /// The calls of all parts.
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 6] = [
     "cargo fmt --all --check",
     "cargo test --quiet --workspace --no-fail-fast --lib --bins",
-    "cargo test --workspace --no-fail-fast --test *",
+    "cargo test --workspace --no-fail-fast --test operator",
+    "cargo test --workspace --no-fail-fast --test [!o]*",
     "rights config/rbac",
     "cargo test --quiet --workspace --test e2e",
 ];
@@ -29,7 +30,7 @@ fn all_parts_of_make_test_run_after_one_has_failed() -> Result<()> {
     }
     // Each of the first parts fails: the others still run, and make fails at the end.
     let cargo = spaced.folder.path().join("bin/cargo");
-    stub(&cargo, "case $* in *fmt*|*--bins*|*'--test *'*) exit 1;; esac")?;
+    stub(&cargo, "case $* in *fmt*|*--bins*|*'--test operator'*) exit 1;; esac")?;
     let failed = spaced.make(&["test"]).err().context("make succeeded")?.to_string();
     ensure!(
         failed.contains("make test: failed: test-format test-units test-api\n"),
@@ -50,7 +51,8 @@ fn stories_run_next_to_the_other_parts_and_are_printed_when_they_end() -> Result
 await() { tries=0; until test -e "$CALLS.$1"; do tries=$((tries + 1)); test $tries -lt 1500 || exit 1; sleep 0.02; done; }
 case $* in
 *'--test e2e'*) echo first story; touch "$CALLS.stories"; await api; await end; echo last story; exit 1;;
-*'--test *'*) touch "$CALLS.api"; await stories; echo test of the API; touch "$CALLS.end";;
+*'--test [!o]'*) touch "$CALLS.api"; await stories; await operator; echo test of the API; touch "$CALLS.end";;
+*'--test operator'*) touch "$CALLS.operator"; await api;;
 esac"#;
     stub(&spaced.folder.path().join("bin/cargo"), meet)?;
     let failed = spaced.make(&["test"]).err().context("make succeeded")?.to_string();
@@ -112,7 +114,10 @@ fn long_tests_are_counted_and_run_by_make_test_long() -> Result<()> {
         "{said}"
     );
     let (calls, said) = spaced.run(&["test-long"])?;
-    ensure!(calls.contains("--test * -- --include-ignored"), "{calls}");
+    ensure!(
+        calls.contains("--test operator -- --include-ignored") && calls.contains("--test [!o]* -- --include-ignored"),
+        "{calls}"
+    );
     ensure!(calls.contains("--include-ignored seeded::"), "{calls}");
     ensure!(said.contains("2 long tests run"), "{said}");
     Ok(())
@@ -123,7 +128,7 @@ fn long_tests_are_counted_and_run_by_make_test_long() -> Result<()> {
 #[test]
 fn ctrl_c_ends_all_parts() -> Result<()> {
     let spaced = Spaced::new()?;
-    let sleep = "case $* in *'--test e2e'*|*'--test *'*) echo $$ >> \"$CALLS.pids\"; exec sleep 120;; esac";
+    let sleep = "case $* in *'--test e2e'*|*'--test operator'*|*'--test [!o]'*) echo $$ >> \"$CALLS.pids\"; exec sleep 120;; esac";
     stub(&spaced.folder.path().join("bin/cargo"), sleep)?;
     let mut make = spaced.command("env", &["--default-signal=INT", "make", "test"]);
     let mut make = make
@@ -138,10 +143,10 @@ fn ctrl_c_ends_all_parts() -> Result<()> {
             .map(Pid::from_raw)
             .collect()
     };
-    eventually("both run", || pids().len() == 2);
+    eventually("all run", || pids().len() == 3);
     // As a terminal does.
     killpg(Pid::from_raw(make.id().cast_signed()), Signal::SIGINT)?;
     ensure!(!make.wait()?.success(), "make succeeded");
-    eventually("both have ended", || pids().iter().all(|pid| kill(*pid, None).is_err()));
+    eventually("all have ended", || pids().iter().all(|pid| kill(*pid, None).is_err()));
     Ok(())
 }
