@@ -7,11 +7,24 @@ mod members;
 mod tombstones;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::Key;
 use members::Members;
 use tombstones::Tombstones;
+
+/// A reduced object that can be compared with another version of it.
+pub trait Equivalent {
+    /// Whether a reconcile does the same with both versions. They may differ in what only later writes depend on, such as their
+    /// `resourceVersion`.
+    fn is_equivalent(&self, other: &Self) -> bool;
+}
+
+impl<T: Equivalent> Equivalent for Arc<T> {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        (**self).is_equivalent(other)
+    }
+}
 
 /// An object to store.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,9 +90,9 @@ impl<T> Default for Cache<T> {
     }
 }
 
-impl<T: Clone> Cache<T> {
+impl<T: Clone + Equivalent> Cache<T> {
     /// Stores an object from a watch, a list or the answer to a write. Returns the owners that it concerns, before and now; none
-    /// if the cached version is the same or newer.
+    /// if the cached version is equivalent or newer.
     pub fn upsert(&self, item: Item<T>) -> Vec<Key> {
         self.write().upsert(item, 0)
     }
@@ -235,7 +248,7 @@ impl<T: Clone> Cache<T> {
     }
 }
 
-impl<T> Inner<T> {
+impl<T: Equivalent> Inner<T> {
     fn members_of<'a>(&'a self, owner: &'a Key) -> impl Iterator<Item = &'a Key> {
         let itself = self.items.get(owner);
         let itself = itself.is_some_and(|entry| entry.owners(owner).contains(owner));
@@ -256,6 +269,14 @@ impl<T> Inner<T> {
             return Vec::new();
         }
         self.deleted.remove(&item.key);
+        if let Some(known) = self.items.get_mut(&item.key)
+            && known.owners(&item.key).iter().eq(&item.owners)
+            && known.value.is_equivalent(&item.value)
+        {
+            known.version = version;
+            known.value = item.value;
+            return Vec::new();
+        }
         let before = self.evict(&item.key).map(|evicted| evicted.owners).unwrap_or_default();
         let left = before.into_iter().filter(|owner| !item.owners.contains(owner));
         let touched = left.chain(item.owners.iter().cloned()).collect();
@@ -300,6 +321,12 @@ fn number(version: &str) -> u64 {
 mod tests {
     use super::*;
 
+    impl Equivalent for u64 {
+        fn is_equivalent(&self, other: &Self) -> bool {
+            self == other
+        }
+    }
+
     fn key(name: &str) -> Key {
         Key::new("default", name)
     }
@@ -332,6 +359,21 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 7)), []);
         assert_eq!(cache.upsert(item("web", "web", 6)), []);
         assert_eq!(cache.get(&key("web")), Some(7));
+    }
+
+    #[test]
+    fn newer_version_with_an_equivalent_value_wakes_no_owner() {
+        let cache = Cache::default();
+        let touched = |name, owner, version| Item {
+            value: 1,
+            ..item(name, owner, version)
+        };
+        assert_eq!(cache.upsert(touched("web", "web", 7)), [key("web")]);
+        assert_eq!(cache.upsert(touched("web", "web", 8)), []);
+        assert_eq!(cache.newest(), 8, "the version advances");
+        assert_eq!(cache.upsert(item("web", "web", 7)), [], "older than what is cached");
+        assert_eq!(cache.upsert(touched("web", "shop", 9)), [key("web"), key("shop")]);
+        assert_eq!(cache.upsert(item("web", "shop", 10)), [key("shop")]);
     }
 
     #[test]

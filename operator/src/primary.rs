@@ -16,7 +16,7 @@ use model::{Failure, queue, unfinished};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
 pub use state::ReadyState;
@@ -24,7 +24,7 @@ pub use state::ReadyState;
 /// A kind that users create and the operator reconciles.
 pub trait Primary:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasSpec<Spec: DeserializeOwned>
+    + HasSpec<Spec: DeserializeOwned + PartialEq>
     + HasStatus<Status: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync>
     + Clone
     + Debug
@@ -153,6 +153,23 @@ impl<K: Primary> Root<K> {
     }
 }
 
+impl<K: Primary> Equivalent for Root<K> {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        let meta = |root: &Self| ObjectMeta {
+            resource_version: None,
+            ..root.meta().clone()
+        };
+        let is_same = match (self, other) {
+            (Self::Readable(one), Self::Readable(other)) => {
+                one.spec() == other.spec() && one.status() == other.status()
+            }
+            (Self::Unreadable { why: one, .. }, Self::Unreadable { why: other, .. }) => one == other,
+            (Self::Readable(_), Self::Unreadable { .. }) | (Self::Unreadable { .. }, Self::Readable(_)) => false,
+        };
+        is_same && meta(self) == meta(other)
+    }
+}
+
 /// Whether two versions of an object differ at most in their status, according to their metadata: each other spec has another
 /// generation.
 #[must_use]
@@ -249,5 +266,52 @@ impl Room {
     fn has(&mut self, bytes: usize) -> bool {
         self.0 = self.0.saturating_sub(bytes);
         self.0 > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::reduced::{Outcome, Reduced};
+
+    /// Reduces an app with this version and these changes.
+    fn app(version: &str, changes: &[(&str, Value)]) -> Root<AppDeploy> {
+        let mut object = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version,
+            "generation": 3, "finalizers": [], "annotations": {"example.com/seen": version}},
+            "spec": {"image": "nginx"}, "status": {"observedGeneration": 3}});
+        for (pointer, value) in changes {
+            *object.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        match serde_json::from_str::<Reduced<Root<AppDeploy>>>(&object.to_string())
+            .unwrap()
+            .outcome
+        {
+            Outcome::Kept(item) => item.value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn versions_that_no_decision_depends_on_are_equivalent() {
+        assert!(app("7", &[]).is_equivalent(&app("8", &[])));
+        let unreadable = ("/spec/image", json!(5));
+        let changes = std::slice::from_ref(&unreadable);
+        assert!(app("7", changes).is_equivalent(&app("8", changes)));
+        for change in [
+            ("/metadata/uid", json!("u2")),
+            ("/metadata/generation", json!(4)),
+            ("/metadata/finalizers", json!(["example.com/held"])),
+            ("/metadata/annotations", json!({"appdeploy.dev/restarted-at": "now"})),
+            ("/spec/image", json!("httpd")),
+            ("/status/observedGeneration", json!(2)),
+            unreadable,
+        ] {
+            assert!(
+                !app("7", &[]).is_equivalent(&app("8", std::slice::from_ref(&change))),
+                "{change:?}"
+            );
+        }
     }
 }

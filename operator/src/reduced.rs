@@ -16,7 +16,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::guard::guarded;
 use crate::key::Key;
 
@@ -28,7 +28,7 @@ static PARSING: Mutex<()> = Mutex::new(());
 /// A way to reduce the objects of a kind.
 pub trait Reduce: Send + Sync + 'static {
     /// The reduced form of an object.
-    type Value: Clone + Debug + Send + Sync + 'static;
+    type Value: Clone + Debug + Equivalent + Send + Sync + 'static;
 
     /// Returns the plural name of the kind.
     fn resource() -> &'static str;

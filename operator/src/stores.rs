@@ -15,7 +15,7 @@ use kube::core::ObjectMeta;
 use model::pod::PodState;
 use model::{ChildKind, Failure, IngressClasses, Observed};
 
-use crate::cache::{Cache, Item};
+use crate::cache::{Cache, Equivalent, Item};
 use crate::key::Key;
 use crate::liveness::Liveness;
 use crate::primary::Root;
@@ -73,7 +73,7 @@ pub trait AnyStore: Send + Sync {
     }
 }
 
-impl<T: Clone + Send + Sync> AnyStore for Store<T> {
+impl<T: Clone + Equivalent + Send + Sync> AnyStore for Store<T> {
     fn health(&self) -> &Health {
         &self.health
     }
@@ -148,6 +148,12 @@ impl Stores {
     }
 }
 
+impl Equivalent for PodState {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
 /// The maximum size of a child or a pod in bytes, without its metadata. Only other managers make objects larger than this.
 const MAX_OBJECT: usize = 512 * 1024;
 
@@ -219,6 +225,12 @@ impl Reduce for Classes {
 
     fn reduce(object: Parts<'_>) -> Option<Item<bool>> {
         Some(ingress_class(&object.meta))
+    }
+}
+
+impl Equivalent for bool {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
     }
 }
 

@@ -185,7 +185,10 @@ impl<R: Reduce> Watch<'_, R> {
             // It exists and can't be read: the cached version stays.
             Outcome::Failed => return Some(key),
         };
-        (self.wake)(self.kind.cache.upsert_listed(item, outdated), priority);
+        let touched = self.kind.cache.upsert_listed(item, outdated);
+        if !touched.is_empty() {
+            (self.wake)(touched, priority);
+        }
         Some(key)
     }
 
@@ -197,7 +200,9 @@ impl<R: Reduce> Watch<'_, R> {
                 on_vanish(key, value);
             }
         }
-        (self.wake)(touched, Priority::Change);
+        if !touched.is_empty() {
+            (self.wake)(touched, Priority::Change);
+        }
     }
 
     fn report(&self, error: &str, obstacle: Obstacle) {

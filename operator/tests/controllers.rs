@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::{DynamicObject, Request};
 use kube::discovery::ApiResource;
 use model::Failure;
-use operator::cache::Item;
+use operator::cache::{Equivalent, Item};
 use operator::client;
 use operator::controller::Controller;
 use operator::deps::Deps;
@@ -37,16 +37,23 @@ use crate::harness::{CONFIG_MAP, Cluster, eventually, free_address};
 const LABEL: &str = "example.com/copied";
 
 /// What is cached of a ConfigMap: its data.
-struct Data;
+#[derive(Clone, Debug)]
+struct Data(Value);
+
+impl Equivalent for Data {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
 
 impl Reduce for Data {
-    type Value = Value;
+    type Value = Self;
 
     fn resource() -> &'static str {
         "configmaps"
     }
 
-    fn reduce(object: Parts<'_>) -> Option<Item<Value>> {
+    fn reduce(object: Parts<'_>) -> Option<Item<Self>> {
         let data = object
             .field("data")
             .and_then(|data| read(data).ok())
@@ -56,7 +63,7 @@ impl Reduce for Data {
             owners: [key.clone()].into(),
             key,
             version: object.meta.resource_version?,
-            value: data,
+            value: Self(data),
         })
     }
 }
@@ -65,7 +72,7 @@ impl Reduce for Data {
 struct Copier {
     deps: Deps,
     queue: Arc<Queue<Key>>,
-    store: Arc<Store<Value>>,
+    store: Arc<Store<Data>>,
     states: ObjectStates<()>,
 }
 
@@ -110,7 +117,7 @@ impl Controller for Copier {
     }
 
     async fn reconcile(&self, key: Key) -> ReconcileResult {
-        let Some(data) = self.store.cache.get(&key) else {
+        let Some(Data(data)) = self.store.cache.get(&key) else {
             return Ok(Requeue::Done);
         };
         if data["from"].is_null() {

@@ -7,7 +7,7 @@ use kube::discovery::ApiResource;
 use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, children};
 
 use super::{MAX_OBJECT, Store};
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
 
@@ -103,6 +103,12 @@ pub fn api_resource(kind: &ChildKind) -> ApiResource {
         api_version: kind.api_version(),
         kind: kind.kind.to_owned(),
         plural: kind.plural.to_owned(),
+    }
+}
+
+impl Equivalent for Child {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
     }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource as _;
 use model::children::controller;
 
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
 
@@ -26,6 +26,12 @@ pub struct Output {
     pub owner_name: Option<String>,
     labels: BTreeMap<String, String>,
     data: BTreeMap<String, String>,
+}
+
+impl Equivalent for Output {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 impl Output {

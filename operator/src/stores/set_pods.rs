@@ -7,7 +7,7 @@ use model::pod::PodState;
 use model::podset::{PodRef, SetPod, StatusInput, StepInput};
 
 use super::Store;
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::key::Key;
 use crate::object_state::progress::Memory;
 
@@ -18,6 +18,17 @@ pub struct Member {
     pub pod: SetPod,
     /// Its state, from its status.
     pub state: PodState,
+}
+
+impl Equivalent for Member {
+    /// The version of a pod is a precondition of a write, and decides nothing.
+    fn is_equivalent(&self, other: &Self) -> bool {
+        let pod = |member: &Self| SetPod {
+            version: String::new(),
+            ..member.pod.clone()
+        };
+        self.state == other.state && pod(self) == pod(other)
+    }
 }
 
 impl Member {
@@ -112,4 +123,25 @@ pub fn set_pod(pod: &Pod) -> Item<Arc<Member>> {
 fn controller(namespace: &str, pod: &SetPod) -> Option<Key> {
     let (kind, name) = pod.controller.as_ref()?.name.split_once(' ')?;
     (kind == crd::Kind::PodSet.as_str()).then(|| Key::new(namespace, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn member(version: &str, labels: Value) -> Arc<Member> {
+        let pod = json!({"metadata": {"name": "web-0", "namespace": "shop", "uid": "p1", "resourceVersion": version,
+            "labels": labels}});
+        set_pod(&serde_json::from_value(pod).unwrap()).value
+    }
+
+    #[test]
+    fn versions_of_a_pod_are_equivalent_if_they_differ_in_nothing_that_decides() {
+        let label = || json!({"appdeploy.dev/podset": "web"});
+        let later = member("8", json!({"appdeploy.dev/podset": "web", "example.com/seen": "yes"}));
+        assert!(member("7", label()).is_equivalent(&later));
+        assert!(!member("7", label()).is_equivalent(&member("8", json!({}))));
+    }
 }

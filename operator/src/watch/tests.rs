@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tower::service_fn;
 
 use super::*;
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::reduced::Parts;
 
 fn item(name: &str, version: u64) -> Item<()> {
@@ -23,6 +23,12 @@ fn item(name: &str, version: u64) -> Item<()> {
         key,
         version: version.to_string(),
         value: (),
+    }
+}
+
+impl Equivalent for () {
+    fn is_equivalent(&self, (): &Self) -> bool {
+        true
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::write_limit::WriteLimit;
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::call::{CallError, Caller, by_us};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
@@ -154,6 +154,12 @@ impl Configuration {
             kind: self.kind.to_owned(),
             plural: self.resource.to_owned(),
         }
+    }
+}
+
+impl Equivalent for Webhooks {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
     }
 }
 

@@ -26,7 +26,7 @@ use super::certificate::material::{Data, Material};
 use super::certificate::{Lifetimes, SECRET, names};
 use super::served::Served;
 use super::write_limit::WriteLimit;
-use crate::cache::Item;
+use crate::cache::{Equivalent, Item};
 use crate::call::{CallError, Caller};
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce, read};
@@ -267,6 +267,12 @@ fn report(reported: &mut String, error: &str) {
     } else {
         warn!(error, "webhooks have no new certificate");
         error.clone_into(reported);
+    }
+}
+
+impl Equivalent for Secret {
+    fn is_equivalent(&self, other: &Self) -> bool {
+        self == other
     }
 }
 
