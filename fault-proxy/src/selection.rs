@@ -9,7 +9,7 @@ pub struct Requests {
     resource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
-    uri_contains: Option<String>,
+    uri_contains: Vec<String>,
 }
 
 impl Requests {
@@ -63,25 +63,21 @@ impl Requests {
 
     /// Keeps those with `text` in their path or query.
     #[must_use]
-    pub fn with_uri_containing(self, text: &str) -> Self {
-        Self {
-            uri_contains: Some(text.to_owned()),
-            ..self
-        }
+    pub fn with_uri_containing(mut self, text: &str) -> Self {
+        self.uri_contains.push(text.to_owned());
+        self
     }
 
     /// Returns whether `request` is one of them.
     #[must_use]
     pub fn contain(&self, request: &Request) -> bool {
         let wanted = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let uri = format!("{}?{}", request.path, request.query);
         (self.verbs.is_empty() || self.verbs.contains(&request.verb))
             && wanted(&self.resource, &request.resource)
             && wanted(&self.namespace, &request.namespace)
             && wanted(&self.name, &request.name)
-            && self
-                .uri_contains
-                .as_deref()
-                .is_none_or(|text| format!("{}?{}", request.path, request.query).contains(text))
+            && self.uri_contains.iter().all(|text| uri.contains(text))
     }
 }
 

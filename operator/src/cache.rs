@@ -106,6 +106,12 @@ impl<T: Clone + Equivalent> Cache<T> {
         versions.chain(inner.deleted.versions()).max().unwrap_or_default()
     }
 
+    /// Whether [`Self::upsert_listed`] would store this version of an object.
+    #[must_use]
+    pub fn is_news(&self, key: &Key, version: &str, newest: u64) -> bool {
+        self.read().is_news(key, number(version), newest)
+    }
+
     /// Stores an object from a list that began when [`Self::newest`] was `newest`. It replaces versions up to `newest` even if they
     /// are newer: etcd was restored from a backup then.
     pub fn upsert_listed(&self, item: Item<T>, newest: u64) -> Vec<Key> {
@@ -153,24 +159,22 @@ impl<T: Clone + Equivalent> Cache<T> {
         }
     }
 
-    /// Returns the objects of a scope (a namespace, or all) that were cached since a list began, when [`Self::newest`] was `newest`,
-    /// and that the list lacks. They were created after it, or created and deleted before it.
-    #[must_use]
-    pub fn unlisted(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Key> {
-        let inner = self.read();
-        let all = inner.items.iter();
-        let unlisted = all.filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version > newest);
-        unlisted.map(|(key, _)| key.clone()).collect()
-    }
-
-    /// Ends a list that began when [`Self::newest`] was `newest`. Removes and returns the objects of its scope that it lacks, except
-    /// those cached since.
-    pub fn retain(&self, scope: Option<&str>, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<T>> {
+    /// Ends a list of a scope (a namespace, or all) that began when [`Self::newest`] was `newest`, and has this version. Removes and
+    /// returns the objects that it lacks, except those created after it. A cached version that is newer than the list, and was cached
+    /// before it began, is from before a restore of etcd.
+    pub fn retain(
+        &self,
+        scope: Option<&str>,
+        listed: &HashSet<Key>,
+        newest: u64,
+        list_version: &str,
+    ) -> Vec<Vanished<T>> {
+        let last = number(list_version).max(newest);
         let mut inner = self.write();
         let removed: Vec<Key> = inner
             .items
             .iter()
-            .filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version <= newest)
+            .filter(|(key, entry)| key.is_in(scope) && !listed.contains(key) && entry.version <= last)
             .map(|(key, _)| key.clone())
             .collect();
         inner
@@ -258,14 +262,7 @@ impl<T: Equivalent> Inner<T> {
     /// Stores an object that is newer than the cached one, or whose cached version is at most `outdated`.
     fn upsert(&mut self, item: Item<T>, outdated: u64) -> Vec<Key> {
         let version = number(&item.version);
-        // A deletion has its own version. The same version means that the object exists, and has only lost the label by which the
-        // watch selects.
-        let counts_more = |known: u64| known > version && known > outdated;
-        if self.deleted.get(&item.key).is_some_and(counts_more) {
-            return Vec::new();
-        }
-        let is_news = |known: &Entry<T>| version == 0 || known.version != version && !counts_more(known.version);
-        if !self.items.get(&item.key).is_none_or(is_news) {
+        if !self.is_news(&item.key, version, outdated) {
             return Vec::new();
         }
         self.deleted.remove(&item.key);
@@ -282,6 +279,15 @@ impl<T: Equivalent> Inner<T> {
         let touched = left.chain(item.owners.iter().cloned()).collect();
         self.insert(item.key, item.owners, version, item.value);
         touched
+    }
+
+    /// Whether a version of an object is newer than the cached one, or the cached one is at most `outdated`.
+    fn is_news(&self, key: &Key, version: u64, outdated: u64) -> bool {
+        // A deletion has its own version. The same version means that the object exists, and has only lost the label by which the
+        // watch selects.
+        let counts_more = |known: u64| known > version && known > outdated;
+        let replaces = |known: &Entry<T>| version == 0 || known.version != version && !counts_more(known.version);
+        !self.deleted.get(key).is_some_and(counts_more) && self.items.get(key).is_none_or(replaces)
     }
 
     fn insert(&mut self, key: Key, owners: BTreeSet<Key>, version: u64, value: T) {
@@ -440,7 +446,7 @@ mod tests {
             cache.upsert(item(name, name, 1));
         }
         let listed = [key("a"), key("c")].into();
-        assert_eq!(cache.retain(None, &listed, cache.newest()), [gone("b", &["b"], 1)]);
+        assert_eq!(cache.retain(None, &listed, cache.newest(), "3"), [gone("b", &["b"], 1)]);
         assert_eq!(cache.len(), 2);
     }
 
@@ -453,16 +459,59 @@ mod tests {
         cache.upsert(item("new", "new", 7));
         cache.remove(&key("b"), "8");
         let listed = [key("b")].into();
-        assert_eq!(cache.unlisted(Some("default"), &listed, newest), [key("new")]);
-        assert_eq!(cache.unlisted(Some("other"), &listed, newest), []);
         assert_eq!(
             cache.upsert_listed(item("b", "b", 2), newest),
             [],
             "deleted after the list"
         );
-        assert_eq!(cache.retain(None, &listed, newest), [gone("a", &["a"], 1)]);
+        assert_eq!(cache.retain(None, &listed, newest, "6"), [gone("a", &["a"], 1)]);
         assert_eq!(cache.get(&key("new")), Some(7));
         assert_eq!(cache.upsert(item("b", "b", 3)), [], "the late answer to a write");
+    }
+
+    #[test]
+    fn object_created_and_deleted_during_a_list_is_removed() {
+        let cache = Cache::default();
+        cache.upsert(item("old", "old", 5));
+        let newest = cache.newest();
+        cache.upsert(item("new-1", "new-1", 7));
+        cache.upsert(item("new-2", "new-2", 10));
+        let listed = [key("old")].into();
+        assert_eq!(cache.retain(None, &listed, newest, "9"), [gone("new-1", &["new-1"], 7)]);
+        assert_eq!(cache.get(&key("new-2")), Some(10), "created after the list");
+    }
+
+    #[test]
+    fn object_that_a_restored_list_lacks_is_removed() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 70));
+        let newest = cache.newest();
+        let restored = cache.retain(None, &HashSet::new(), newest, "20");
+        assert_eq!(restored, [gone("web", &["web"], 70)]);
+    }
+
+    #[test]
+    fn version_is_news_if_it_would_be_stored() {
+        let cache = Cache::default();
+        cache.upsert(item("web", "web", 7));
+        cache.upsert(item("gone", "gone", 7));
+        cache.remove(&key("gone"), "9");
+        for (name, version, newest, expected) in [
+            ("web", "7", 0, false),
+            ("web", "6", 0, false),
+            ("web", "8", 0, true),
+            ("web", "6", 7, true),
+            ("web", "abc", 0, true),
+            ("gone", "8", 0, false),
+            ("gone", "10", 0, true),
+            ("other", "1", 0, true),
+        ] {
+            assert_eq!(
+                cache.is_news(&key(name), version, newest),
+                expected,
+                "{name} {version} {newest}"
+            );
+        }
     }
 
     #[test]
@@ -473,17 +522,19 @@ mod tests {
             ..item("web", "web", 0)
         };
         cache.upsert(odd);
-        assert_eq!(cache.unlisted(None, &HashSet::new(), 0), []);
-        assert_eq!(cache.retain(None, &HashSet::new(), 0), [gone("web", &["web"], 0)]);
+        assert_eq!(
+            cache.retain(None, &HashSet::new(), 0, "def"),
+            [gone("web", &["web"], 0)]
+        );
     }
 
     #[test]
     fn list_of_one_namespace_does_not_affect_others() {
         let cache = Cache::default();
         cache.upsert(item("a", "a", 1));
-        assert_eq!(cache.retain(Some("other"), &HashSet::new(), 1), []);
+        assert_eq!(cache.retain(Some("other"), &HashSet::new(), 1, "2"), []);
         assert_eq!(
-            cache.retain(Some("default"), &HashSet::new(), 1),
+            cache.retain(Some("default"), &HashSet::new(), 1, "2"),
             [gone("a", &["a"], 1)]
         );
     }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use model::ChildKind;
 use tokio::time::sleep;
@@ -18,7 +17,7 @@ use crate::queue::{Priority, Queue};
 use crate::reduced::{Reduce, Reduced};
 use crate::stores::children::reading;
 use crate::stores::{AnyStore, Store};
-use crate::watch::{Health, PAGE, Watch};
+use crate::watch::{Health, Watch};
 
 /// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +99,9 @@ impl<R: Reduce> From<Source<R>> for Informer {
             wake,
             on_vanish,
         } = source;
-        let config = watcher::Config::default().page_size(PAGE);
-        let config = match labels {
-            Some(labels) => config.labels(&labels),
-            None => config,
+        let config = ListParams {
+            label_selector: labels,
+            ..ListParams::default()
         };
         let (kind, cache) = (api.clone(), store.clone());
         let watch = move |client: Client, scope: Option<String>, resync: Duration| -> BoxFuture<'static, ()> {

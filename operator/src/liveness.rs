@@ -119,9 +119,9 @@ mod tests {
 
     use http::{Request, Response};
     use k8s_openapi::api::networking::v1::IngressClass;
+    use kube::api::ListParams;
     use kube::client::Body;
     use kube::discovery::ApiResource;
-    use kube::runtime::watcher::Config;
     use kube::{Api, Client};
     use tokio::time::{advance, timeout};
     use tower::service_fn;
@@ -175,7 +175,7 @@ mod tests {
                 resource: "ingressclasses",
                 api: Api::all_with(client, &ApiResource::erase::<IngressClass>(&())),
                 scope: None,
-                config: Config::default(),
+                config: ListParams::default(),
                 resync: Duration::from_secs(3600),
                 kind,
                 wake,

@@ -109,13 +109,16 @@ impl<R: Reduce> Debug for Reduced<R> {
     }
 }
 
-impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
+impl<R: Reduce> Reduced<R> {
+    /// Parses and reduces an object.
+    ///
+    /// # Errors
+    /// When it is not an object of the API.
+    pub fn parse(text: &RawValue) -> Result<Self, serde_json::Error> {
         let is_large = text.get().len() > LARGE;
         // The lock only limits memory, so a panic leaves no broken state.
         let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
-        let raw: RawObject<'_> = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let raw: RawObject<'_> = serde_json::from_str(text.get())?;
         let meta = raw.metadata.into_meta();
         let names = ObjectMeta {
             name: meta.name.clone(),
@@ -128,7 +131,7 @@ impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
             meta,
             spec: raw.spec,
             status: raw.status,
-            whole: &text,
+            whole: text,
         };
         let outcome = match guarded(R::resource(), &Key::of(&names), || R::reduce(parts)) {
             Some(Some(item)) => Outcome::Kept(item),
@@ -136,6 +139,13 @@ impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
             None => Outcome::Failed,
         };
         Ok(Self { meta: names, outcome })
+    }
+}
+
+impl<'de, R: Reduce> Deserialize<'de> for Reduced<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(D::Error::custom)
     }
 }
 

@@ -1,27 +1,29 @@
 //! Watches one kind: lists it, follows its events, and stores the objects.
 //!
-//! kube's watcher implements the protocol. This module adds a deadline for lists, a backoff for each kind, so that a kind that must
-//! not be read does not delay the others, a new list after the server has dropped the position of the watch, and a periodic list,
-//! which finds changes that no event reported.
+//! A list is the begin of a watch with initial events (KEP-3157), which the same watch continues, or if the server refuses that, a list
+//! in pages. Both are as current as the server's storage. A watch that ends continues where it was. A new list is needed only after the
+//! server has dropped this position; another one follows every resync period, while the watch continues, and finds changes that no
+//! event reported (docs/adr/0002). Each kind has its own backoff, so that a kind that must not be read does not delay the others.
 
 mod backoff;
+mod collection;
+mod error;
+mod event;
 mod health;
+mod lines;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
+use kube::Api;
 use kube::api::ListParams;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource};
-use tokio::time::{Instant, sleep_until, timeout};
+use kube::client::Body;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cache::Vanished;
-use crate::client::DEADLINE;
 use crate::key::Key;
 use crate::liveness::Pulse;
 use crate::queue::Priority;
@@ -29,17 +31,15 @@ use crate::reduced::{Outcome, Reduce, Reduced};
 use crate::stores::Store;
 
 use backoff::WatchBackoff;
-use health::Obstacle;
+use collection::{Collection, DEADLINE, Start, no_answer};
+use error::Error;
+pub use error::chain;
+use event::{Event, Object, Page};
 pub use health::{Health, Scope};
-
-/// How long to wait for a page of a list.
-const LIST_DEADLINE: Duration = Duration::from_secs(30);
-
-/// How many objects are read concurrently after a list.
-const READS: usize = 16;
+use lines::Lines;
 
 /// Objects per page. A small number, because a page is in memory as text before it is reduced.
-pub const PAGE: u32 = 100;
+const PAGE: u32 = 100;
 
 /// A watch of one kind.
 pub struct Watch<'a, R: Reduce> {
@@ -49,8 +49,8 @@ pub struct Watch<'a, R: Reduce> {
     pub api: Api<Reduced<R>>,
     /// The namespace, or all.
     pub scope: Option<&'a str>,
-    /// Selectors.
-    pub config: watcher::Config,
+    /// Selectors, and the number of objects per page.
+    pub config: ListParams,
     /// The time between two lists.
     pub resync: Duration,
     /// The store for the objects.
@@ -63,133 +63,239 @@ pub struct Watch<'a, R: Reduce> {
     pub on_vanish: Option<&'a (dyn Fn(Key, R::Value) + Sync)>,
 }
 
+/// A watch after its list.
+struct Position {
+    /// The version up to which everything was reported.
+    version: String,
+    /// The events after it, if the watch has begun.
+    lines: Option<Lines<Body>>,
+}
+
+/// A list that has not ended.
+struct Listing {
+    /// The newest cached version when it began.
+    newest: u64,
+    listed: HashSet<Key>,
+}
+
 impl<R: Reduce> Watch<'_, R> {
     /// Runs the watch. Never ends; drop it to end it.
     pub async fn run(self) {
-        let mut backoff = WatchBackoff::new();
+        let collection = Collection {
+            client: self.api.clone().into_client(),
+            url: self.api.resource_url().to_owned(),
+            params: ListParams {
+                limit: Some(self.config.limit.unwrap_or(PAGE)),
+                ..self.config.clone()
+            },
+        };
         let pulse = self.kind.liveness.join(format!("the watch of {}", self.resource));
+        let mut backoff = WatchBackoff::new();
+        let mut position = self.list(&collection, &pulse).await;
         loop {
-            match self.list_and_follow(&pulse).await {
-                End::Due => backoff.worked(),
-                End::Lost => backoff.failed().await,
+            let resync = self.resync.mul_f64(1.0 - 0.1 * fastrand::f64());
+            tokio::select! {
+                () = self.follow(&collection, &mut position, &pulse) => {
+                    backoff.failed().await;
+                    position = self.list(&collection, &pulse).await;
+                }
+                () = sleep(resync) => {
+                    debug!(resource = self.resource, "listing again");
+                    backoff.worked();
+                    position = self.list_again(&collection, position, &pulse).await;
+                }
             }
         }
     }
 
-    /// Lists and follows until a new list is needed.
-    async fn list_and_follow(&self, pulse: &Pulse) -> End {
-        let mut stream = pin!(watcher(self.api.clone(), self.config.clone()));
-        let mut listed = HashSet::new();
-        let mut newest = 0;
-        let mut relist_at = None;
+    /// Lists while a watch continues, which the new one then replaces.
+    async fn list_again(&self, collection: &Collection, mut position: Position, pulse: &Pulse) -> Position {
+        let mut again = std::pin::pin!(self.list(collection, pulse));
+        tokio::select! {
+            position = &mut again => return position,
+            () = self.follow(collection, &mut position, pulse) => {}
+        }
+        again.await
+    }
+
+    /// Lists until that succeeds.
+    async fn list(&self, collection: &Collection, pulse: &Pulse) -> Position {
         let mut backoff = WatchBackoff::new();
+        let mut has_initial_events = true;
         loop {
             pulse.beat();
-            let event = match relist_at {
-                None => {
-                    let Ok(event) = timeout(LIST_DEADLINE, stream.next()).await else {
-                        self.report(
-                            &format!("no answer to a list within {} s", LIST_DEADLINE.as_secs()),
-                            Obstacle::Server,
-                        );
-                        return End::Lost;
-                    };
-                    event
-                }
-                Some(at) => tokio::select! {
-                    event = pulse.beating(stream.next()) => event,
-                    () = sleep_until(at) => {
-                        debug!(resource = self.resource, "listing again");
-                        return End::Due;
+            if has_initial_events {
+                match self.list_by_events(collection, pulse).await {
+                    Ok(position) => return position,
+                    Err(error) if error.refuses_initial_events() => {
+                        debug!(resource = self.resource, ?error, "no initial events; listing in pages");
+                        has_initial_events = false;
                     }
-                },
-            };
-            match event {
-                Some(Ok(event)) => {
-                    // The begin of a list, or its first page, does not show that it succeeds.
-                    if !matches!(event, Event::Init | Event::InitApply(_)) {
-                        backoff.worked();
-                        self.kind.health.received(self.scope);
-                    }
-                    match event {
-                        Event::Init => {
-                            listed.clear();
-                            newest = self.kind.cache.newest();
-                            relist_at = None;
-                        }
-                        Event::InitApply(object) => {
-                            listed.extend(self.store(object, newest, Priority::Resync));
-                        }
-                        Event::InitDone => {
-                            let mut deleted = self.deleted_since(&listed, newest).await;
-                            // No event has reported that these objects were deleted.
-                            let mut vanished = self.kind.cache.retain(self.scope, &listed, newest);
-                            vanished.append(&mut deleted);
-                            self.remove(vanished);
-                            info!(resource = self.resource, objects = listed.len(), "listed");
-                            listed = HashSet::new();
-                            relist_at = Some(Instant::now() + self.resync.mul_f64(1.0 - 0.1 * fastrand::f64()));
-                            self.kind.health.listed(self.scope);
-                        }
-                        Event::Apply(object) => {
-                            self.store(object, 0, Priority::Change);
-                        }
-                        Event::Delete(object) => {
-                            let meta = object.meta();
-                            let version = meta.resource_version.as_deref().unwrap_or_default();
-                            self.remove(self.kind.cache.remove(&Key::of(meta), version));
-                        }
+                    Err(error) => {
+                        self.report(&error);
+                        backoff.failed().await;
+                        continue;
                     }
                 }
-                Some(Err(error)) => {
-                    self.report(&self.explain(&error), obstacle(&error));
-                    if is_expired(&error) {
-                        return End::Lost;
-                    }
-                    backoff.failed().await;
+            }
+            match self.list_in_pages(collection, pulse).await {
+                Ok(position) => return position,
+                Err(error) => self.report(&error),
+            }
+            backoff.failed().await;
+        }
+    }
+
+    /// Begins a watch with initial events. Nothing is concluded from them before their end.
+    async fn list_by_events(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
+        let mut listing = self.begin_list();
+        let mut lines = collection.watch(Start::InitialEvents).await?;
+        loop {
+            pulse.beat();
+            let line = timeout(DEADLINE, lines.next()).await;
+            let line =
+                line.map_err(|_| Error::without_initial_events(no_answer("a list").message(self.resource)))??;
+            let line = line.ok_or_else(|| Error::new("the watch has ended before the end of its initial events"))?;
+            match Event::parse(line)? {
+                Event::Changed(object) => {
+                    let kept = self.store(&object, listing.newest, Priority::Resync)?;
+                    listing.listed.extend(kept);
                 }
-                None => return End::Lost,
+                Event::Deleted(object) => {
+                    listing.listed.remove(&object.key);
+                    self.remove(self.kind.cache.remove(&object.key, &object.version));
+                }
+                Event::Bookmark {
+                    version,
+                    ends_initial_events: true,
+                } => {
+                    self.end_list(&listing, &version);
+                    return Ok(Position {
+                        version,
+                        lines: Some(lines),
+                    });
+                }
+                // The server does not know the parameter: this is a watch that has no end of its initial events.
+                Event::Bookmark { .. } => {
+                    return Err(Error::without_initial_events(
+                        "a bookmark without the end of the initial events",
+                    ));
+                }
+                Event::Failed(status) => return Err((*status).into()),
             }
         }
     }
 
-    /// Reads cached objects that a list does not contain, and returns the deleted ones. Without this, an object that was created
-    /// and deleted before the list would stay cached, and one that was created after the list would be created again: kube does not
-    /// report the version of the list.
-    async fn deleted_since(&self, listed: &HashSet<Key>, newest: u64) -> Vec<Vanished<R::Value>> {
-        let unlisted = self.kind.cache.unlisted(self.scope, listed, newest);
-        let read = stream::iter(unlisted).map(async |key| (self.exists(&key).await, key));
-        let deleted = read
-            .buffer_unordered(READS)
-            .filter_map(async |(exists, key)| (!exists).then_some(key));
-        let deleted: Vec<Key> = deleted.collect().await;
-        deleted.iter().filter_map(|key| self.kind.cache.forget(key)).collect()
-    }
-
-    /// Reads one object with the rights and the selector of the list. One that can't be read counts as deleted, and its
-    /// owner is reconciled.
-    async fn exists(&self, key: &Key) -> bool {
-        let named = format!("metadata.name={},metadata.namespace={}", key.name, key.namespace);
-        let mut params = ListParams::default().fields(&named);
-        params.label_selector = self.config.label_selector.clone();
-        let read = timeout(DEADLINE, self.api.list_metadata(&params)).await;
-        matches!(read, Ok(Ok(list)) if !list.items.is_empty())
-    }
-
-    /// Stores an object, unless a newer version above `outdated` is cached. Returns its name, if objects like it are kept.
-    fn store(&self, object: Reduced<R>, outdated: u64, priority: Priority) -> Option<Key> {
-        let key = Key::of(object.meta());
-        let item = match object.outcome {
-            Outcome::Kept(item) => item,
-            Outcome::Ignored => return None,
-            // It exists and can't be read: the cached version stays.
-            Outcome::Failed => return Some(key),
-        };
-        let touched = self.kind.cache.upsert_listed(item, outdated);
-        if !touched.is_empty() {
-            (self.wake)(touched, priority);
+    async fn list_in_pages(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
+        let mut listing = self.begin_list();
+        let mut token: Option<String> = None;
+        loop {
+            pulse.beat();
+            let text = collection.page(token.as_deref()).await?;
+            let page: Page<'_> = serde_json::from_slice(&text)?;
+            for object in page.objects() {
+                listing
+                    .listed
+                    .extend(self.store(&object?, listing.newest, Priority::Resync)?);
+            }
+            token = page.next().map(ToOwned::to_owned);
+            if token.is_none() {
+                let version = page.metadata.resource_version;
+                self.end_list(&listing, &version);
+                return Ok(Position { version, lines: None });
+            }
         }
-        Some(key)
+    }
+
+    fn begin_list(&self) -> Listing {
+        Listing {
+            newest: self.kind.cache.newest(),
+            listed: HashSet::new(),
+        }
+    }
+
+    /// Removes what the list lacks: no event has reported that these objects were deleted.
+    fn end_list(&self, listing: &Listing, version: &str) {
+        let Listing { newest, listed } = listing;
+        let vanished = self.kind.cache.retain(self.scope, listed, *newest, version);
+        self.remove(vanished);
+        info!(resource = self.resource, objects = listed.len(), "listed");
+        self.kind.health.listed(self.scope);
+    }
+
+    /// Follows the events after a position until it has expired. May be dropped and called again.
+    async fn follow(&self, collection: &Collection, position: &mut Position, pulse: &Pulse) {
+        let mut backoff = WatchBackoff::new();
+        let mut is_silent = false;
+        loop {
+            let error = match self.next_event(collection, position, pulse).await {
+                Ok(true) => {
+                    is_silent = false;
+                    backoff.worked();
+                    self.kind.health.received(self.scope);
+                    continue;
+                }
+                // Connections are closed from time to time.
+                Ok(false) => None,
+                Err(error) => Some(error),
+            };
+            position.lines = None;
+            if let Some(error) = &error {
+                self.report(error);
+                if error.is_expired() {
+                    return;
+                }
+            }
+            if error.is_some() || std::mem::replace(&mut is_silent, true) {
+                backoff.failed().await;
+            }
+        }
+    }
+
+    /// Waits for an event, and stores it. Returns whether there was one before the watch ended.
+    async fn next_event(&self, collection: &Collection, position: &mut Position, pulse: &Pulse) -> Result<bool, Error> {
+        let lines = match &mut position.lines {
+            Some(lines) => lines,
+            none => none.insert(
+                pulse
+                    .beating(collection.watch(Start::Version(&position.version)))
+                    .await?,
+            ),
+        };
+        let Some(line) = pulse.beating(lines.next()).await? else {
+            return Ok(false);
+        };
+        position.version = match Event::parse(line)? {
+            Event::Changed(object) => {
+                self.store(&object, 0, Priority::Change)?;
+                object.version
+            }
+            Event::Deleted(object) => {
+                self.remove(self.kind.cache.remove(&object.key, &object.version));
+                object.version
+            }
+            Event::Bookmark { version, .. } => version,
+            Event::Failed(status) => return Err((*status).into()),
+        };
+        Ok(true)
+    }
+
+    /// Stores an object, unless a newer version above `outdated` is cached. It is parsed only if it is news. Returns its name, if
+    /// objects like it are kept.
+    fn store(&self, object: &Object<'_>, outdated: u64, priority: Priority) -> Result<Option<Key>, Error> {
+        let (key, cache) = (object.key.clone(), &self.kind.cache);
+        if !cache.is_news(&key, &object.version, outdated) {
+            return Ok(Some(key));
+        }
+        Ok(match Reduced::<R>::parse(object.text)?.outcome {
+            Outcome::Kept(item) => {
+                self.wake(cache.upsert_listed(item, outdated), priority);
+                Some(key)
+            }
+            Outcome::Ignored => None,
+            // It exists and can't be read: the cached version stays.
+            Outcome::Failed => Some(key),
+        })
     }
 
     fn remove(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {
@@ -200,80 +306,23 @@ impl<R: Reduce> Watch<'_, R> {
                 on_vanish(key, value);
             }
         }
-        if !touched.is_empty() {
-            (self.wake)(touched, Priority::Change);
+        self.wake(touched, Priority::Change);
+    }
+
+    fn wake(&self, owners: Vec<Key>, priority: Priority) {
+        if !owners.is_empty() {
+            (self.wake)(owners, priority);
         }
     }
 
-    fn report(&self, error: &str, obstacle: Obstacle) {
+    fn report(&self, error: &Error) {
         let (resource, namespace) = (self.resource, self.scope);
+        let (obstacle, error) = (error.obstacle(), error.message(resource));
         // Once for each error, not for each attempt.
-        if self.kind.health.failed(self.scope, error.to_owned(), obstacle) {
+        if self.kind.health.failed(self.scope, error.clone(), obstacle) {
             warn!(resource, namespace, error, "the watch failed, and is retried");
         } else {
             debug!(resource, namespace, error, "the watch failed again");
         }
     }
-
-    fn explain(&self, error: &watcher::Error) -> String {
-        match status_code(error) {
-            Some((404, message)) => match crd::Names::ALL.into_iter().find(|names| names.plural == self.resource) {
-                Some(crd::Names { kind, .. }) => format!(
-                    "the {kind} API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
-                ),
-                None => message,
-            },
-            Some((_, message)) => message,
-            None => chain(error),
-        }
-    }
-}
-
-/// Why a new list is needed.
-enum End {
-    /// The resync period has passed.
-    Due,
-    /// The position in the stream is lost, or the server does not answer.
-    Lost,
-}
-
-/// Whether the server answers that the position in the stream of events has expired. If an event says so, kube lists again. If the
-/// answer to the watch says so, or its body without the envelope of an event, as from proxies and aggregated servers, kube would
-/// request the same position indefinitely.
-fn is_expired(error: &watcher::Error) -> bool {
-    use watcher::Error::{WatchFailed, WatchStartFailed};
-    matches!(error, WatchStartFailed(_) | WatchFailed(_)) && matches!(status_code(error), Some((410, _)))
-}
-
-fn obstacle(error: &watcher::Error) -> Obstacle {
-    match status_code(error) {
-        Some((401 | 403, _)) => Obstacle::Denied,
-        Some((404, _)) => Obstacle::NotServed,
-        _ => Obstacle::Server,
-    }
-}
-
-fn status_code(error: &watcher::Error) -> Option<(u16, String)> {
-    let (watcher::Error::WatchError(status)
-    | watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
-    else {
-        return None;
-    };
-    Some((status.code, status.message.clone()))
-}
-
-/// Returns an error with all its causes, in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = error.source();
-    }
-    text
 }

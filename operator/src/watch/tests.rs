@@ -1,16 +1,20 @@
-//! A watch at an API server that is played by a function.
+//! A watch at an API server that plays a script.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures::{StreamExt as _, stream};
 use http::Response;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::client::Body;
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tower::service_fn;
+use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::cache::{Equivalent, Item};
@@ -35,6 +39,11 @@ impl Equivalent for () {
 /// Keeps nothing of an object but its name.
 struct Plain;
 
+tokio::task_local! {
+    /// How many objects were parsed.
+    static PARSED: AtomicUsize;
+}
+
 impl Reduce for Plain {
     type Value = ();
 
@@ -43,6 +52,7 @@ impl Reduce for Plain {
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<()>> {
+        PARSED.with(|parsed| parsed.fetch_add(1, Ordering::Relaxed));
         let version = object.meta.resource_version?.parse().ok()?;
         Some(item(&object.meta.name?, version))
     }
@@ -52,36 +62,143 @@ fn object(name: &str, version: u64) -> Value {
     json!({"metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string()}})
 }
 
-/// Lists `listed`, and returns what is cached in the end and which objects were woken. During the list, the objects `new-1` and `new-2`
-/// are cached from the answers to creates; `new-2` was deleted before it ends.
-async fn after_a_list(listed: Vec<Value>) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let kind = Arc::new(Store::<()>::default());
-    kind.cache.upsert(item("old", 5));
-    let (reads, followed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
-    let (cache, asked, follows) = (kind.clone(), reads.clone(), followed.clone());
-    let service = service_fn(move |request: http::Request<Body>| {
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let (kind, asked, follows) = (cache.clone(), asked.clone(), follows.clone());
-        let listed = listed.clone();
-        async move {
-            if query.contains("watch=true") {
-                follows.notify_one();
-                std::future::pending::<()>().await;
+fn added(name: &str, version: u64) -> Value {
+    json!({"type": "ADDED", "object": object(name, version)})
+}
+
+fn deleted(name: &str, version: u64) -> Value {
+    json!({"type": "DELETED", "object": object(name, version)})
+}
+
+fn bookmark(version: u64) -> Value {
+    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string()}}})
+}
+
+fn end_of_initial_events(version: u64) -> Value {
+    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string(),
+        "annotations": {"k8s.io/initial-events-end": "true"}}}})
+}
+
+fn status(code: u16) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "refused", "code": code})
+}
+
+/// How the server answers a request.
+enum Answer {
+    /// With this HTTP status.
+    Refusal(u16),
+    /// With the last page of a list with a version.
+    Page(u64, Vec<Value>),
+    /// With a page after which there is another.
+    FirstPage(u64, Vec<Value>),
+    /// With these events, and then none.
+    Events(Vec<Value>),
+    /// With these events, and the end of the answer.
+    EventsAndEnd(Vec<Value>),
+    /// With these events, and then the connection breaks.
+    EventsAndBreak(Vec<Value>),
+}
+
+use Answer::{Events, EventsAndBreak, EventsAndEnd, FirstPage, Page as LastPage, Refusal};
+
+impl Answer {
+    fn respond(self) -> Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>> {
+        let text = |value: &Value| {
+            Full::from(value.to_string())
+                .map_err(|never| match never {})
+                .boxed_unsync()
+        };
+        let page = |version: u64, items: &[Value], token: &str| {
+            let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
+            Response::new(text(&json!({"metadata": metadata, "items": items})))
+        };
+        let lines = |events: Vec<Value>| {
+            let lines = events
+                .into_iter()
+                .map(|event| Ok(Frame::data(Bytes::from(format!("{event}\n")))));
+            stream::iter(lines.collect::<Vec<Result<_, BoxError>>>())
+        };
+        match self {
+            Refusal(code) => {
+                let mut response = Response::new(text(&status(code)));
+                *response.status_mut() = code.try_into().unwrap();
+                response
             }
-            let items = if query.contains("metadata.name") {
-                asked.lock().unwrap().push(query.clone());
-                if query.contains("new-1") {
-                    vec![object("new-1", 7)]
-                } else {
-                    Vec::new()
-                }
-            } else {
-                kind.cache.upsert(item("new-1", 7));
-                kind.cache.upsert(item("new-2", 8));
-                listed
+            LastPage(version, items) => page(version, &items, ""),
+            FirstPage(version, items) => page(version, &items, "more"),
+            Events(events) => Response::new(StreamBody::new(lines(events).chain(stream::pending())).boxed_unsync()),
+            EventsAndEnd(events) => Response::new(StreamBody::new(lines(events)).boxed_unsync()),
+            EventsAndBreak(events) => {
+                let broken = stream::once(async { Err(BoxError::from("the connection broke")) });
+                Response::new(StreamBody::new(lines(events).chain(broken)).boxed_unsync())
+            }
+        }
+    }
+}
+
+/// The kinds of requests, in their order; and what came of them.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    requests: Vec<String>,
+    cached: Vec<String>,
+    woken: Vec<String>,
+    parsed: usize,
+}
+
+fn request_kind(query: &str) -> String {
+    assert!(query.contains("labelSelector=a%3Db"), "{query}");
+    let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+    match (
+        value("sendInitialEvents="),
+        value("resourceVersion="),
+        value("continue="),
+    ) {
+        (Some(_), None, None) => {
+            assert!(
+                query.contains("watch=true") && query.contains("resourceVersionMatch=NotOlderThan"),
+                "{query}"
+            );
+            assert!(query.contains("allowWatchBookmarks=true"), "{query}");
+            "start".to_owned()
+        }
+        (None, Some(version), None) if query.contains("watch=true") => format!("watch from {version}"),
+        (None, None, Some(_)) => "next page".to_owned(),
+        (None, None, None) if query.contains("limit=100") => "page".to_owned(),
+        _ => panic!("{query}"),
+    }
+}
+
+/// Watches at a server that gives these answers, until it receives one more request. Before, the object `old` is cached at version 5. With
+/// the first answer that is not a refusal, the answers to creates are cached: `new-1` at version 7, and `new-2` at 10.
+async fn watched(answers: impl Into<VecDeque<Answer>>) -> Seen {
+    let store = Arc::new(Store::<()>::default());
+    store.cache.upsert(item("old", 5));
+    let (requests, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(answers.into())));
+    let (over, written) = (Arc::new(Notify::new()), Mutex::new(false));
+    let (cached, asked, ended) = (store.clone(), requests.clone(), over.clone());
+    let service = service_fn(move |request: http::Request<Body>| {
+        let answer = answers.lock().unwrap().pop_front();
+        let ended = ended.clone();
+        let lists = matches!(
+            answer,
+            Some(FirstPage(..) | LastPage(..) | Events(_) | EventsAndEnd(_) | EventsAndBreak(_))
+        );
+        if lists && !std::mem::replace(&mut *written.lock().unwrap(), true) {
+            cached.cache.upsert(item("new-1", 7));
+            cached.cache.upsert(item("new-2", 10));
+        }
+        if answer.is_some() {
+            asked
+                .lock()
+                .unwrap()
+                .push(request_kind(request.uri().query().unwrap_or_default()));
+        }
+        async move {
+            let Some(answer) = answer else {
+                ended.notify_one();
+                return std::future::pending().await;
             };
-            let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "9"}, "items": items});
-            Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
+            Ok::<_, Infallible>(answer.respond())
         }
     });
     let woken = Mutex::new(Vec::new());
@@ -89,42 +206,194 @@ async fn after_a_list(listed: Vec<Value>) -> (Vec<String>, Vec<String>, Vec<Stri
         resource: "configmaps",
         api: Api::all_with(Client::new(service, "default"), &ApiResource::erase::<ConfigMap>(&())),
         scope: None,
-        config: watcher::Config::default().labels("a=b"),
+        config: ListParams::default().labels("a=b"),
         resync: Duration::from_secs(3600),
-        kind: &kind,
+        kind: &store,
         wake: &|keys, _| {
             let names = keys.into_iter().map(|key| key.name.to_string());
             woken.lock().unwrap().extend(names);
         },
         on_vanish: None,
     };
-    tokio::select! {
-        () = watch.run() => {}
-        () = followed.notified() => {}
+    let run = async {
+        tokio::select! {
+            () = watch.run() => {}
+            () = over.notified() => {}
+        }
+        PARSED.with(|parsed| parsed.load(Ordering::Relaxed))
+    };
+    let parsed = PARSED.scope(AtomicUsize::new(0), run).await;
+    let mut cached: Vec<String> = store.cache.keys().into_iter().map(|key| key.name.to_string()).collect();
+    cached.sort();
+    let mut woken = woken.into_inner().unwrap();
+    woken.sort();
+    let requests = requests.lock().unwrap().clone();
+    Seen {
+        requests,
+        cached,
+        woken,
+        parsed,
     }
-    let mut known: Vec<String> = kind.cache.keys().into_iter().map(|key| key.name.to_string()).collect();
-    known.sort();
-    let mut reads = reads.lock().unwrap().clone();
-    reads.sort();
-    (known, woken.into_inner().unwrap(), reads)
 }
 
-#[tokio::test]
-async fn object_created_during_a_list_stays_cached() {
-    let (known, woken, reads) = after_a_list(vec![object("old", 5)]).await;
-    assert_eq!(known, ["new-1", "old"]);
-    assert_eq!(woken, ["new-2"]);
-    assert_eq!(reads.len(), 2, "{reads:?}");
-    assert!(
-        reads.iter().all(|query| query.contains("labelSelector=a%3Db")),
-        "{reads:?}"
+fn seen(requests: &[&str], cached: &[&str], woken: &[&str], parsed: usize) -> Seen {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Seen {
+        requests: owned(requests),
+        cached: owned(cached),
+        woken: owned(woken),
+        parsed,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_news_of_a_list_are_parsed() {
+    let all = [("old", 5), ("new-1", 7), ("new-2", 10), ("other", 8)];
+    let events = all.map(|(name, version)| added(name, version)).into_iter();
+    let events = events.chain([end_of_initial_events(11)]).collect();
+    let cached = ["new-1", "new-2", "old", "other"];
+    assert_eq!(
+        watched([Events(events)]).await,
+        seen(&["start"], &cached, &["other"], 1)
+    );
+    let pages = [
+        Refusal(422),
+        FirstPage(11, vec![object("old", 5), object("new-1", 7)]),
+        LastPage(11, vec![object("new-2", 10), object("other", 8)]),
+    ];
+    let requests = ["start", "page", "next page"];
+    assert_eq!(watched(pages).await, seen(&requests, &cached, &["other"], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_the_list_lacks_is_removed_unless_it_is_newer() {
+    let expected = |requests: &[&str]| seen(requests, &["new-2", "old"], &["new-1"], 0);
+    let events = vec![added("old", 5), end_of_initial_events(9)];
+    assert_eq!(watched([Events(events)]).await, expected(&["start"]));
+    let pages = [Refusal(422), LastPage(9, vec![object("old", 5)])];
+    assert_eq!(watched(pages).await, expected(&["start", "page"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_deleted_during_the_initial_events_is_removed() {
+    let events = vec![
+        added("old", 5),
+        added("new-1", 7),
+        deleted("old", 9),
+        end_of_initial_events(9),
+    ];
+    assert_eq!(
+        watched([Events(events)]).await,
+        seen(&["start"], &["new-1", "new-2"], &["old"], 0)
     );
 }
 
-#[tokio::test]
-async fn list_without_changes_costs_no_read() {
-    let all = vec![object("old", 5), object("new-1", 7), object("new-2", 8)];
-    let (known, woken, reads) = after_a_list(all).await;
-    assert_eq!(known, ["new-1", "new-2", "old"]);
-    assert_eq!((woken.len(), reads.len()), (0, 0));
+#[tokio::test(start_paused = true)]
+async fn server_without_initial_events_is_listed_in_pages() {
+    let page = || LastPage(10, vec![object("old", 5), object("new-1", 7), object("new-2", 10)]);
+    let cached = ["new-1", "new-2", "old"];
+    for refusal in [
+        Refusal(400),
+        Refusal(403),
+        Refusal(422),
+        Events(vec![added("old", 5), bookmark(9)]),
+        Events(vec![added("old", 5)]),
+    ] {
+        let watch = Events(vec![added("other", 12)]);
+        let expected = [&cached[..], &["other"]].concat();
+        assert_eq!(
+            watched([refusal, page(), watch]).await,
+            seen(&["start", "page", "watch from 10"], &expected, &["other"], 1)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_concluded_from_an_incomplete_list() {
+    for cut in [
+        EventsAndBreak(vec![added("old", 5)]),
+        EventsAndEnd(vec![added("old", 5)]),
+        Events(vec![added("old", 5), json!({"type": "ERROR", "object": status(500)})]),
+    ] {
+        let cached = ["new-1", "new-2", "old"];
+        assert_eq!(watched([cut]).await, seen(&["start"], &cached, &[], 0));
+    }
+    let pages = [Refusal(422), FirstPage(9, vec![object("old", 5)]), Refusal(500)];
+    let requests = ["start", "page", "next page"];
+    assert_eq!(
+        watched(pages).await,
+        seen(&requests, &["new-1", "new-2", "old"], &[], 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_that_ends_continues_where_it_was() {
+    let start = vec![
+        added("old", 5),
+        added("new-1", 7),
+        added("new-2", 10),
+        end_of_initial_events(10),
+    ];
+    let answers = [
+        EventsAndEnd(start),
+        EventsAndBreak(vec![added("a", 11), deleted("old", 12)]),
+        Refusal(500),
+        EventsAndEnd(vec![bookmark(20)]),
+        Events(vec![added("b", 21)]),
+    ];
+    let requests = [
+        "start",
+        "watch from 10",
+        "watch from 12",
+        "watch from 12",
+        "watch from 20",
+    ];
+    assert_eq!(
+        watched(answers).await,
+        seen(&requests, &["a", "b", "new-1", "new-2"], &["a", "b", "old"], 2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_position_causes_a_new_list() {
+    let start = || Events(vec![added("old", 5), added("new-2", 10), end_of_initial_events(12)]);
+    for expired in [
+        Refusal(410),
+        Events(vec![json!({"type": "ERROR", "object": status(410)})]),
+        Events(vec![status(410)]),
+    ] {
+        let begin = vec![
+            added("old", 5),
+            added("new-1", 7),
+            added("new-2", 10),
+            end_of_initial_events(10),
+        ];
+        assert_eq!(
+            watched([EventsAndEnd(begin), expired, start()]).await,
+            seen(&["start", "watch from 10", "start"], &["new-2", "old"], &["new-1"], 0)
+        );
+    }
+}
+
+/// The watch continues until the new one has reported all objects.
+#[tokio::test(start_paused = true)]
+async fn failed_resync_does_not_end_the_watch() {
+    let begin = vec![
+        added("old", 5),
+        added("new-1", 7),
+        added("new-2", 10),
+        end_of_initial_events(10),
+    ];
+    let (events, mut requests) = (vec![added("old", 5), end_of_initial_events(13)], vec!["start"; 3]);
+    requests.push("watch from 13");
+    let answers = [
+        Events(begin),
+        EventsAndBreak(vec![added("old", 5)]),
+        EventsAndEnd(events),
+        Events(vec![added("a", 14)]),
+    ];
+    assert_eq!(
+        watched(answers).await,
+        seen(&requests, &["a", "old"], &["a", "new-1", "new-2"], 1)
+    );
 }

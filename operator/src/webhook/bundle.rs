@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use k8s_openapi::ByteString;
-use kube::api::Patch;
+use kube::api::{ListParams, Patch};
 use kube::core::{DynamicObject, Request};
 use kube::discovery::ApiResource;
-use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -66,7 +65,7 @@ impl Configuration {
             resource: self.resource,
             api: Api::all_with(client, &self.api_resource()),
             scope: None,
-            config: watcher::Config::default().fields(&format!("metadata.name={NAME}")),
+            config: ListParams::default().fields(&format!("metadata.name={NAME}")),
             resync,
             kind: &self.known,
             wake: &|_, _| changed.notify_one(),

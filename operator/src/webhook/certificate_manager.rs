@@ -11,10 +11,9 @@ use futures::future::join_all;
 use futures::{FutureExt as _, join};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::core::{ObjectMeta, Request};
 use kube::discovery::ApiResource;
-use kube::runtime::watcher;
 use kube::{Api, Client, Resource as _};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -103,7 +102,7 @@ impl CertificateManager {
             resource: "secrets",
             api: Api::namespaced_with(self.client.clone(), &self.namespace, &ApiResource::erase::<Secret>(&())),
             scope: Some(&self.namespace),
-            config: watcher::Config::default().fields(&format!("metadata.name={SECRET}")),
+            config: ListParams::default().fields(&format!("metadata.name={SECRET}")),
             resync: self.resync,
             kind: &self.secret,
             wake: &|_, _| self.changed.notify_one(),

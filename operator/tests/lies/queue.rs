@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use testcluster::queue_servers::ElasticMq;
 
 use crate::harness::{Operator, PATIENCE, QUEUE, ready};
-use crate::lies::{Stage, cluster, of, watches};
+use crate::lies::{Stage, cluster, of, watches, without_initial_events};
 
 /// A queue service, and a folder with credentials for it.
 fn service() -> (ElasticMq, TempDir) {
@@ -55,7 +55,7 @@ fn operator_with_an_old_list_creates_no_queue_of_a_deleted_app_queue() {
     let (server, folder) = service();
     let credentials = format!("--queue-credentials={}", folder.path().display());
     let flags = ["--allow-local-queue-endpoints", &credentials];
-    let stage = Stage::scripted("old-queues", &flags, |_| {});
+    let stage = Stage::scripted("old-queues", &flags, without_initial_events);
     stage.operator.until_ready();
     let spec = json!({"sqs": {"region": "us-east-1", "endpoint": server.url()}});
     stage

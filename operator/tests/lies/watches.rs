@@ -7,7 +7,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, Operator, PATIENCE, POD, PODSET, SERVICE, ready, text, uid, web};
-use crate::lies::{Stage, cluster, expired, of, watches};
+use crate::lies::{Stage, cluster, continued, expired, of, starts, watches, without_initial_events};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]
@@ -71,7 +71,7 @@ fn change_in_a_response_before_its_watch_event_is_reconciled() {
     });
 }
 
-/// P3. kube would request the same position indefinitely. Remedy: `is_expired` causes a new list.
+/// P3. kube's watcher would request the same position indefinitely. Remedy: `Error::is_expired` causes a new list.
 #[test]
 fn watch_answered_with_410_is_relisted() {
     let stage = Stage::new("gone");
@@ -215,17 +215,65 @@ fn unreadable_objects_are_not_reported_as_current() {
     }
 }
 
-/// A kind that can't be read is listed less and less often. kube's event that a list begins is not a success.
+/// A kind that can't be read is listed less and less often, and a watch with initial events is tried once.
 #[test]
 fn failing_lists_are_retried_with_backoff() {
     let lists = Requests::with(&[Verb::List]).on("ingresses");
     let stage = Stage::scripted("denied", &[], |proxy| {
         let forbidden = Answer::refusal(403, "Forbidden", "ingresses is forbidden: says the proxy");
-        proxy.add(Rule::new(lists.clone(), Action::Answer(forbidden)));
+        let reads = Requests::with(&[Verb::List, Verb::Watch]).on("ingresses");
+        proxy.add(Rule::new(reads, Action::Answer(forbidden)));
     });
     let tries = stage.until_asked(0, &lists, 5);
     let waits: Vec<Duration> = tries.windows(2).map(|two| two[1].at - two[0].at).collect();
     assert!(waits[3] > 3 * waits[0], "{waits:?}");
+    let watches = of(&stage.proxy.records(), &watches(INGRESS));
+    assert_eq!(watches.len(), 1, "{watches:?}");
+}
+
+/// Remedy: nothing is concluded from an incomplete list, which begins again after a backoff (`Watch::list_by_events`).
+#[test]
+fn objects_outlive_a_list_that_is_cut() {
+    let stage = Stage::scripted("half", &["--resync-period", "5s"], |_| {});
+    stage.operator.until_ready();
+    for name in ["blog", "shop"] {
+        stage.shop.settled_app(name, web());
+    }
+    let before = ["blog", "shop"].map(|name| stage.shop.get(DEPLOYMENT, name));
+    let (since, wanted) = (stage.asked(), starts(&watches(APP)));
+    let cut = stage.proxy.add(Rule::new(wanted.clone(), Action::CutAfterEvents(1)));
+    stage.until_asked(since, &wanted, 3);
+    let gets = Requests::with(&[Verb::Get]).on("appdeploys");
+    assert_eq!(of(&stage.proxy.records(), &gets).len(), 0);
+    let after = ["blog", "shop"].map(|name| stage.shop.get(DEPLOYMENT, name));
+    assert_eq!(after, before);
+    // The watch from before has continued.
+    stage.shop.set("shop", json!({"image": "nginx:1.28"}));
+    let image = |child: &Value| text(child, "/spec/template/spec/containers/0/image") == "nginx:1.28";
+    stage.shop.until(DEPLOYMENT, "shop", "it has the new image", image);
+    stage.proxy.remove(cut);
+}
+
+/// Servers before 1.32, and those whose administrator has disabled it, have no watches with initial events. Remedy: pages
+/// (`Watch::list_in_pages`).
+#[test]
+fn server_without_initial_events_is_listed_in_pages() {
+    let stage = Stage::scripted("pages", &["--resync-period", "5s"], without_initial_events);
+    stage.operator.until_ready();
+    let app = stage.shop.settled_app("shop", web());
+    assert_eq!(ready(&app).1, "Progressing");
+    let lists = of(&stage.proxy.records(), &Requests::with(&[Verb::List]));
+    let versions = |record: &&Record| record.request.query.contains("resourceVersion");
+    assert!(
+        lists.len() >= 10 && !lists.iter().any(|list| versions(&list)),
+        "{lists:?}"
+    );
+    // A deletion that no event reports is found by the next list.
+    let before = stage.shop.get(SERVICE, "shop");
+    let deleted = Action::HideEvents(Events::of_type("DELETED").named("shop"));
+    stage.proxy.add(Rule::new(watches(SERVICE), deleted));
+    stage.shop.delete(SERVICE, "shop");
+    stage.shop.until_back(SERVICE, &before);
 }
 
 /// P8. Remedy: a child is known by its name and the UID of its controller, not by the controller's apiVersion;
@@ -248,16 +296,23 @@ fn child_whose_owner_reference_has_another_api_version_is_still_owned() {
     assert_eq!(text(&owner[0], "/uid"), uid(&app));
 }
 
-/// P12, P20. Remedies: lists ask for the newest state, never for what a cache may have; watches of children
-/// select by label, so that the pods of a whole cluster don't have to be kept.
+/// P12, P20. Remedies: lists, which are the begins of watches, request the newest state, never what a cache may have; watches of
+/// children select by label, so that the pods of a whole cluster don't have to be kept.
 #[test]
 fn lists_are_consistent_and_select_owned_objects() {
     let stage = Stage::new("lists");
-    let lists = stage.until_asked(0, &Requests::with(&[Verb::List]), 10);
+    let all = Requests::with(&[Verb::Watch]);
+    let lists = stage.until_asked(0, &starts(&all), 10);
     assert_eq!(lists.len(), 10);
+    assert_eq!(of(&stage.proxy.records(), &Requests::with(&[Verb::List])).len(), 0);
+    assert_eq!(
+        of(&stage.proxy.records(), &continued(&all)).len(),
+        0,
+        "the same watches continue"
+    );
     for list in lists {
         let request = list.request;
-        assert!(!request.query.contains("resourceVersion"), "{request:?}");
+        assert!(!request.query.contains("resourceVersion="), "{request:?}");
         let ours = match request.resource.as_str() {
             "appdeploys" | "podsets" | "appqueues" | "ingressclasses" => true,
             "pods" => ["app", "podset"].iter().any(|label| {
@@ -300,7 +355,8 @@ fn silent_watch_is_restarted() {
 /// deleted, until the watch reports it.
 #[test]
 fn operator_that_starts_with_an_old_list_reverts_no_change() {
-    let stage = Stage::new("old-list");
+    let stage = Stage::scripted("old-list", &[], without_initial_events);
+    stage.operator.until_ready();
     stage.shop.settled_app("shop", web());
     stage.shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
     let Stage { operator, proxy, shop } = stage;
