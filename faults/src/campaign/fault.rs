@@ -28,13 +28,15 @@ pub enum Fault {
     Hangs,
     /// The call is done, and there is no answer.
     HangsAfter,
+    /// The begin of a watch breaks after its first event, which may be one of the initial events.
+    Cut,
     /// A watch sends no events during a step of the scenario, and all of them after it.
     Frozen,
     /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
     /// events in the meantime are only visible in a new list.
     Gap,
-    /// After all steps the operator restarts, and its list is the one from the start of the run. With a standby, the
-    /// standby does not receive the events of the last step, and then becomes the leader.
+    /// After all steps the operator restarts, and its list is the one from the start of the run: it lists in pages, because the
+    /// server has no initial events. With a standby, the standby does not receive the events of the last step, and then becomes the leader.
     Stale,
     /// The queue service answers with this error, and does not carry out the call.
     Service(ServiceError),
@@ -64,7 +66,8 @@ impl Fault {
         faults.extend([409, 410, 429, 500, 503, 504].map(Self::Refused));
         faults.extend([Self::Reset, Self::Lost, Self::Truncated, Self::Hangs]);
         if call.verb == Verb::Watch && call.nth == 1 {
-            faults.extend([Self::Frozen, Self::Gap, Self::Stale]);
+            // 422 is the answer of a server without initial events.
+            faults.extend([Self::Refused(422), Self::Cut, Self::Frozen, Self::Gap, Self::Stale]);
         }
         faults
     }
@@ -86,6 +89,7 @@ impl Fault {
             Self::Reset => Action::Reset,
             Self::Lost => Action::ForwardThenDisconnect,
             Self::Truncated => Action::Truncate(10),
+            Self::Cut => Action::CutAfterEvents(1),
             Self::Hangs => Action::Hang,
             Self::HangsAfter => Action::ForwardThenHang,
             Self::Service(error) => Action::Answer(error.answer()),
@@ -111,6 +115,7 @@ impl fmt::Display for Fault {
             Self::Truncated => write!(out, "truncated"),
             Self::Hangs => write!(out, "hangs"),
             Self::HangsAfter => write!(out, "done but hangs"),
+            Self::Cut => write!(out, "cut"),
             Self::Frozen => write!(out, "frozen"),
             Self::Gap => write!(out, "unobserved"),
             Self::Stale => write!(out, "stale"),
@@ -159,6 +164,10 @@ fn refusal(status: u16) -> Answer {
             "the object has been modified; please apply your changes to the latest version and try again",
         ),
         410 => ("Expired", "too old resource version"),
+        422 => (
+            "Invalid",
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        ),
         429 => ("TooManyRequests", "too many requests, please try again later"),
         503 => (
             "ServiceUnavailable",

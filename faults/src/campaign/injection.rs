@@ -48,6 +48,12 @@ impl<'a> Injection<'a> {
         let count = if *fault == Fault::Lags { LAGGING_READS } else { 1 };
         let rule = |action| Rule::new(call.requests(), action).from_nth(call.nth, count);
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
+        if *fault == Fault::Stale
+            && let Some(refusal) = Fault::Refused(422).action()
+        {
+            let starts = call.requests().with_uri_containing("sendInitialEvents=true");
+            proxy.add(Rule::new(starts, refusal));
+        }
     }
 
     /// Kills the operator at the planned point and restarts it; returns whether it did. A late call is released when the

@@ -92,6 +92,8 @@ mod tests {
         app: watch services: done but lost
         app: watch services: truncated
         app: watch services: hangs
+        app: watch services: 422
+        app: watch services: cut
         app: watch services: frozen
         app: watch services: unobserved
         app: watch services: stale
@@ -105,6 +107,8 @@ mod tests {
         app: watch pods: done but lost
         app: watch pods: truncated
         app: watch pods: hangs
+        app: watch pods: 422
+        app: watch pods: cut
         app: watch pods: unobserved
         app: watch pods: stale
         app: create services web: crash before
