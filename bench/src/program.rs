@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use testcluster::http::Request;
 use testcluster::port::free_address;
-use testcluster::process::{Memory, Process};
+use testcluster::process::{Memory, Open, Process};
 
 use crate::contender::Entry;
-use crate::usage::{self, Open};
+use crate::usage;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long it may take to exit after SIGTERM.
@@ -140,7 +140,7 @@ impl Program {
     /// # Errors
     /// When it has exited.
     pub fn open(&self, apiserver: SocketAddr) -> Result<Open> {
-        usage::open(self.process.pid(), apiserver.port())
+        Ok(Open::of(self.process.pid(), apiserver.port())?)
     }
 
     fn must_run(&mut self) -> Result<()> {

@@ -7,6 +7,7 @@
 //! Permanent processes are started with [`detach`], and found again by their [`Record`].
 
 mod memory;
+mod open;
 mod owned;
 mod record;
 
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use memory::Memory;
+pub use open::Open;
 pub use owned::Process;
 pub use record::Record;
 
