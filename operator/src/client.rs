@@ -1,5 +1,7 @@
 //! The connection to the API server, with the settings that kube leaves open.
 
+mod http2;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,14 +9,16 @@ use anyhow::Context as _;
 use http::{HeaderValue, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::{BoxError, Layer as _, service_fn};
+use tower::{Layer as _, service_fn};
 
 use crate::pages::PageLimit;
+
+use http2::Transport;
 
 /// The longest time that a request may take, except watches.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest silence on a connection. API servers send a bookmark on each watch about once a minute, so a watch that is silent for
+/// The longest silence of a response. API servers send a bookmark on each watch about once a minute, so a watch that is silent for
 /// two minutes has lost its server.
 const SILENCE: Duration = Duration::from_secs(120);
 
@@ -50,21 +54,17 @@ pub async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     config.default_retry = false;
     config.connect_timeout = Some(DEADLINE / 2);
     config.read_timeout = Some(SILENCE);
-    // Otherwise the time that a connection was idle would count.
+    // Otherwise the time that a connection of HTTP/1.1 was idle would count.
     config.reset_reader_on_write = true;
     config.root_cert_file = config.root_cert_file.or(authority);
-    let client = Client::try_from(config).context("the settings of the cluster can't be used")?;
-    Ok(with_page_limit(client))
-}
-
-/// Returns a client whose lists are bounded by bytes.
-fn with_page_limit(client: Client) -> Client {
-    let namespace = client.default_namespace().to_owned();
+    let namespace = config.default_namespace.clone();
+    let transport = Transport::new(config).context("the settings of the cluster can't be used")?;
     let send = service_fn(move |request| {
-        let client = client.clone();
-        async move { client.send(request).await.map_err(BoxError::from) }
+        let transport = transport.clone();
+        async move { transport.send(request).await }
     });
-    Client::new(PageLimit::default().layer(send), namespace)
+    // Lists are bounded by bytes.
+    Ok(Client::new(PageLimit::default().layer(send), namespace))
 }
 
 /// Returns the file of the authority that a kubeconfig names for its current context.

@@ -10,6 +10,7 @@
 
 mod admission;
 mod children;
+mod connections;
 mod controllers;
 mod counts;
 mod differential;

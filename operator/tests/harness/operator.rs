@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use testcluster::http::Request;
 use testcluster::port::free_address;
-use testcluster::process::{Memory, Process};
+use testcluster::process::{Memory, Open, Process};
 
 use super::{GLANCE, PATIENCE};
 
@@ -132,6 +132,11 @@ impl Operator {
     /// Returns the most memory that was resident at a time, in MiB.
     pub fn peak_mib(&self) -> f64 {
         Memory::of(self.process().pid()).unwrap().peak_mib
+    }
+
+    /// Returns how many TCP connections to this address it has.
+    pub fn connections(&self, to: SocketAddr) -> usize {
+        Open::of(self.process().pid(), to.port()).unwrap().connections
     }
 
     pub fn log(&self) -> String {
