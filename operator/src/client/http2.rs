@@ -1,7 +1,7 @@
 //! Sends requests over a few HTTP/2 connections. kube's client speaks HTTP/1.1, which needs a connection for each concurrent
 //! request and each watch.
 //!
-//! Watches have connections of their own, so that a burst of events does not delay answers. A request that ends early resets its
+//! Watches and the Lease have connections of their own, so that bursts and slow requests do not delay them. A request that ends early resets its
 //! own stream only. After GOAWAY, running requests finish and further ones use another connection. A request is repeated only if
 //! the server states that it was not processed.
 //!
@@ -41,6 +41,11 @@ const DEFAULT_LIMITS: Limits = Limits {
     connect: Duration::from_secs(5),
     silence: Duration::from_secs(120),
 };
+
+/// The server has ended the stream before it processed the request, again and again.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server did not process the request")]
+struct Unprocessed(#[source] h2::Error);
 
 /// Sends requests with HTTP/2, or with HTTP/1.1 if the server does not offer HTTP/2. Clones share connections.
 #[derive(Clone)]
@@ -150,6 +155,7 @@ async fn send(
                 debug!(%error, ?fate, "sending a request again that the API server did not process");
                 repeats += 1;
             }
+            (fate, error) if fate.is_unprocessed() => return Err(Unprocessed(error).into()),
             (_, error) => return Err(error.into()),
         }
     }

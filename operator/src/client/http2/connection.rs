@@ -58,7 +58,7 @@ impl Tuning {
                 interval: limits.silence / 4,
                 answer: limits.silence / 4,
             },
-            Traffic::Requests => Self {
+            Traffic::Lease | Traffic::Requests => Self {
                 stream_window: 1 << 20,
                 window: 4 << 20,
                 delay: limits.connect / 10,

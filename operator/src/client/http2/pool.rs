@@ -151,9 +151,12 @@ impl Pool {
 
     /// Opens a connection, unless one is being opened. It is opened even if the first request is canceled.
     fn open(self: &Arc<Self>, state: &mut State, traffic: Traffic) -> Opening {
-        if let Some((_, opening)) = state.opening.iter().find(|(of, _)| *of == traffic) {
+        let known = state.opening.iter().find(|(of, _)| *of == traffic);
+        // One that is complete is left from a task that panicked.
+        if let Some((_, opening)) = known.filter(|(_, opening)| opening.peek().is_none()) {
             return opening.clone();
         }
+        state.finish(traffic);
         let pool = self.clone();
         let task = tokio::spawn(async move {
             let opened = pool.connector.open(traffic).await.map(Arc::new);

@@ -7,6 +7,8 @@ use http::Uri;
 pub enum Traffic {
     /// Watches, each of which lasts for minutes.
     Watches,
+    /// Requests for the Lease, which must not wait for others: a leader that can't renew it ends.
+    Lease,
     /// All other requests.
     Requests,
 }
@@ -17,6 +19,8 @@ impl Traffic {
         let mut parameters = uri.query().unwrap_or_default().split('&');
         if parameters.any(|parameter| matches!(parameter, "watch=true" | "watch=1")) {
             Self::Watches
+        } else if uri.path().contains("/apis/coordination.k8s.io/") {
+            Self::Lease
         } else {
             Self::Requests
         }
@@ -27,6 +31,7 @@ impl Traffic {
     pub(super) const fn most(self) -> usize {
         match self {
             Self::Watches => usize::MAX,
+            Self::Lease => 1,
             Self::Requests => 2,
         }
     }
@@ -34,7 +39,7 @@ impl Traffic {
     /// Returns how many connections stay open without streams.
     pub(super) const fn kept(self) -> usize {
         match self {
-            Self::Watches => 1,
+            Self::Watches | Self::Lease => 1,
             Self::Requests => 2,
         }
     }
@@ -74,7 +79,9 @@ pub(super) fn choose(traffic: Traffic, loads: &[Load]) -> Choice {
 pub(super) enum Fate {
     /// The connection had ended before the request was sent.
     NotSent,
-    /// The server states that it did not process the request.
+    /// A GOAWAY frame states that the server did not process the request: it shuts the connection down.
+    Excluded,
+    /// The server states that it did not process the request, which may be one too many.
     Refused,
     /// The request may have been carried out.
     Unknown,
@@ -86,11 +93,11 @@ impl Fate {
     /// A GOAWAY frame ends the streams that the server has not processed, and no others (RFC 9113, section 6.8). `REFUSED_STREAM`
     /// states the same of one stream (section 8.7).
     pub(super) fn of(error: &h2::Error) -> Self {
-        let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        if error.is_remote() && (error.is_go_away() || is_refused) {
-            Self::Refused
-        } else {
-            Self::Unknown
+        match error.reason() {
+            _ if !error.is_remote() => Self::Unknown,
+            _ if error.is_go_away() => Self::Excluded,
+            Some(h2::Reason::REFUSED_STREAM) => Self::Refused,
+            _ => Self::Unknown,
         }
     }
 
@@ -107,14 +114,20 @@ impl Fate {
     /// Whether to send the request again, which was repeated this often.
     pub(super) const fn may_repeat(self, repeats: usize) -> bool {
         match self {
-            Self::NotSent | Self::Refused => repeats < REPEATS,
+            Self::NotSent | Self::Excluded => repeats < REPEATS,
+            Self::Refused => repeats < 1,
             Self::Unknown => false,
         }
     }
+
+    /// Whether it is certain that the request was not carried out.
+    pub(super) const fn is_unprocessed(self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
 }
 
-/// How often a request is repeated that the server did not process.
-const REPEATS: usize = 1;
+/// How often a request is repeated when connections end. Requests that are sent together on a new connection may all be excluded again.
+const REPEATS: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -144,10 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn watches_are_recognized_by_their_parameter() {
+    fn traffic_is_recognized_by_address() {
         let traffic = |uri: &str| Traffic::of(&uri.parse().unwrap());
         assert_eq!(traffic("/api/v1/pods?&watch=true&resourceVersion=7"), Traffic::Watches);
         assert_eq!(traffic("/api/v1/pods?watch=1"), Traffic::Watches);
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/appdeploy-system/leases";
+        assert_eq!(traffic(leases), Traffic::Lease);
         for uri in [
             "/api/v1/pods",
             "/api/v1/pods?watch=false",
@@ -159,11 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn only_unprocessed_requests_are_repeated_and_only_once() {
-        for fate in [Fate::NotSent, Fate::Refused] {
-            assert!(fate.may_repeat(0) && !fate.may_repeat(REPEATS));
+    fn only_unprocessed_requests_are_repeated() {
+        for fate in [Fate::NotSent, Fate::Excluded] {
+            assert!(fate.may_repeat(0) && fate.may_repeat(2) && !fate.may_repeat(3));
         }
-        assert!(!Fate::Unknown.may_repeat(0));
+        assert!(Fate::Refused.may_repeat(0) && !Fate::Refused.may_repeat(1));
+        assert!(!Fate::Unknown.may_repeat(0) && !Fate::Unknown.is_unprocessed());
         // These are not from the server.
         for reason in [h2::Reason::REFUSED_STREAM, h2::Reason::NO_ERROR] {
             assert_eq!(Fate::of(&h2::Error::from(reason)), Fate::Unknown);

@@ -157,14 +157,15 @@ async fn running_request_finishes_after_goaway_and_the_next_one_uses_another_con
     assert_eq!(server.connections(), 2);
 }
 
-/// Counts requests to a server whose first connection does something else with them.
+/// Counts requests to a server whose first connections do something else with them.
 async fn sent_to(
+    connections: usize,
     first: impl Fn(RawConnection) -> server::Served + Send + Sync + 'static,
 ) -> (usize, Result<String, BoxError>) {
     let posts = Arc::new(AtomicUsize::new(0));
     let counted = posts.clone();
     let server = Server::start(move |connection, number| {
-        if number == 0 {
+        if number < connections {
             return first(RawConnection::new(connection));
         }
         let posts = counted.clone();
@@ -181,19 +182,22 @@ async fn sent_to(
 
 #[tokio::test]
 async fn write_that_goaway_excludes_is_sent_again() {
-    let (sent, answer) = sent_to(|connection| connection.until_request(|_| server::go_away(0))).await;
+    let excluded = |connection: RawConnection| connection.until_request(|_| server::go_away(0));
+    let (sent, answer) = sent_to(3, excluded).await;
     assert_eq!((sent, answer.unwrap().as_str()), (1, "created"));
+    let (sent, answer) = sent_to(4, excluded).await;
+    assert!(sent == 0 && crate::watch::chain(&*answer.unwrap_err()).contains("did not process the request"));
 }
 
 #[tokio::test]
 async fn write_that_goaway_includes_is_not_sent_again() {
-    let (sent, answer) = sent_to(|connection| connection.until_request(server::go_away)).await;
+    let (sent, answer) = sent_to(1, |connection| connection.until_request(server::go_away)).await;
     assert!(sent == 0 && answer.is_err());
 }
 
 #[tokio::test]
 async fn write_is_not_sent_again_when_its_connection_ends() {
-    let (sent, answer) = sent_to(|connection| connection.until_request(|_| Vec::new())).await;
+    let (sent, answer) = sent_to(1, |connection| connection.until_request(|_| Vec::new())).await;
     assert!(sent == 0 && answer.is_err());
 }
 
@@ -367,4 +371,32 @@ async fn all_requests_that_wait_for_a_connection_fail_with_it() {
         assert!(error.contains("invalid peer certificate"), "{error}");
     }
     assert_eq!(server.connections(), 1, "attempts");
+}
+
+/// No request is answered until the Lease is.
+#[tokio::test]
+async fn lease_does_not_wait_for_other_requests() {
+    let renewed = Arc::new(tokio::sync::Semaphore::new(0));
+    let server = Server::start(move |connection, _| {
+        let renewed = renewed.clone();
+        start(connection).limited_to(10).each(move |request, respond| {
+            let renewed = renewed.clone();
+            async move {
+                if request.uri().path().ends_with("/leases") {
+                    renewed.add_permits(100);
+                } else {
+                    renewed.acquire().await.unwrap().forget();
+                }
+                answer(respond, "done");
+            }
+        })
+    })
+    .await;
+    let transport = patient(&server);
+    let mut requests = Box::pin(join_all((0..50).map(|_| text(&transport, post("/")))));
+    assert!(timeout(SHORT, &mut requests).await.is_err());
+    let lease = get("/apis/coordination.k8s.io/v1/namespaces/appdeploy-system/leases");
+    assert_eq!(text(&transport, lease).await.unwrap(), "done");
+    assert!(requests.await.into_iter().all(|answer| answer.is_ok()));
+    assert_eq!(server.connections(), 3);
 }
