@@ -21,8 +21,11 @@ FUZZ_SECONDS ?= 60
 # A checkout of an operator in Go, with which `make bench` compares this one (docs/performance.md).
 PEER ?=
 
-# Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner. Two programs run at a time.
-THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 && echo "$$((n / 2))" || echo 3)
+# Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner. The operator's, which
+# take longest, get two thirds of the threads.
+THREADS := $(shell n=$$(getconf _NPROCESSORS_ONLN); test "$$n" -gt 6 && echo "$$n" || echo 6)
+# How many parts of the tests run at a time. A machine that others use, too, needs one at a time for tests to be in time.
+JOBS ?= 3
 # The requests of the operator to each cluster of its tests, for check-rights.
 RIGHTS := target/rights
 DENY_VERSION := 0.20.2
@@ -173,7 +176,7 @@ test: ## Unit tests, tests on private control planes, and stories on the real no
 	mkdir -p target && rm -f $(FAILED) $(STORIES); \
 	was=$$(test -f target/cluster/mode && echo up); stories=test-stories; \
 	$(if $(IMG),$(TESTCLUSTER) up || { stories=; echo test-e2e >> $(FAILED); };) \
-	$(MAKE) --keep-going --jobs=3 test-parts $$stories; \
+	$(MAKE) --keep-going --jobs=$(JOBS) $$stories test-parts; \
 	$(if $(IMG),test -n "$$was" || $(TESTCLUSTER) down || echo test-e2e >> $(FAILED);) \
 	failed=$$(test ! -f $(FAILED) || tr '\n' ' ' < $(FAILED)); \
 	long=$$(cargo test --quiet --workspace --tests -- --ignored --list 2>/dev/null | grep -c ': test$$'); \
@@ -204,21 +207,21 @@ test-units:
 	MAKEFLAGS= cargo test --quiet --workspace --doc
 
 # Tests on control planes of their own, and all others that are programs of their own. Those of the operator are one
-# program, which takes as long as all others, and run concurrently with them. Nice to the stories on the node, which wait
+# program, which takes longer than all others, and run concurrently with them. Nice to the stories on the node, which wait
 # for kubelets and have fewer processes.
-API_TESTS = RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(THREADS)) MAKEFLAGS= nice -n 10 cargo test --workspace --no-fail-fast
+API_TESTS = RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(1)) MAKEFLAGS= nice -n 10 cargo test --workspace --no-fail-fast
 
 test-api: test-operator test-others
 
 # Printed when they end, like those of the stories.
 test-operator:
 	@rm -rf $(RIGHTS) && mkdir -p target
-	@APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" $(API_TESTS) --test operator -- $(TEST_FLAGS) > $(OPERATOR_TESTS) 2>&1; \
+	@APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" $(call API_TESTS,$(shell expr $(THREADS) \* 2 / 3)) --test operator -- $(TEST_FLAGS) > $(OPERATOR_TESTS) 2>&1; \
 	result=$$?; cat $(OPERATOR_TESTS); exit $$result
 
 # All programs of tests but those whose name begins with an o, of which there is one.
 test-others:
-	$(API_TESTS) --test '[!o]*' -- $(TEST_FLAGS)
+	$(call API_TESTS,$(shell expr $(THREADS) / 3)) --test '[!o]*' -- $(TEST_FLAGS)
 
 # The last part of `make test` alone; NAME= picks tests by a part of their name.
 test-e2e: tools

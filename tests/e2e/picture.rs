@@ -2,6 +2,8 @@
 
 mod svg;
 
+use std::time::Instant;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use terminal::{Screen, Terminal};
 use tests::session::{self, Typed};
@@ -88,10 +90,18 @@ pub fn transcript_of_the_readme_is_current(environment: &Environment, context: &
         .replace("-n default", &format!("-n {}", context.namespace));
     let shown = session::typed(session::of_page(&readme).context("README.md has no transcript")?);
     for Typed { command, lines } in shown {
-        // A command that prints a cause exits with another code than 0.
-        let written = context.shell.run(&format!("exec 2>&1; {command} || true"))?;
-        let written: Vec<String> = written.lines().map(ToOwned::to_owned).collect();
-        if let Some(line) = session::missing(&lines, &written) {
+        let begun = Instant::now();
+        loop {
+            // A command that prints a cause exits with another code than 0.
+            let written = context.shell.run(&format!("exec 2>&1; {command} || true"))?;
+            let written: Vec<String> = written.lines().map(ToOwned::to_owned).collect();
+            let Some(line) = session::missing(&lines, &written) else {
+                break;
+            };
+            // The ingress controller routes to a new app a moment after its pods are ready.
+            if command.starts_with("curl ") && begun.elapsed() < testcluster::wait::TIMEOUT {
+                continue;
+            }
             bail!(
                 "README.md has the line\n{line}\nbut the output of `{command}` is:\n{}",
                 written.join("\n")

@@ -63,10 +63,10 @@ pub fn image_is_changed_in_place(_: &Environment, context: &TestContext) -> Resu
     shell.run("kubectl appdeploy podset delete web").map(drop)
 }
 
-/// Serves pages in the image of nginx, and exits after two seconds in an image without it. There is no port, so there is no
+/// Serves pages in the image of nginx, and exits after a second in an image without it. There is no port, so there is no
 /// probe.
 const SERVER: &str =
-    r#"["sh","-c","if [ -x /usr/sbin/nginx ]; then exec nginx -g 'daemon off;'; fi; sleep 2; exit 1"]"#;
+    r#"["sh","-c","if [ -x /usr/sbin/nginx ]; then exec nginx -g 'daemon off;'; fi; sleep 1; exit 1"]"#;
 
 /// The images have the same content and other names, and kubelets restart the containers.
 pub fn image_is_pinned_by_digest_under_load(environment: &Environment, context: &TestContext) -> Result<()> {
@@ -91,7 +91,7 @@ pub fn image_is_changed_and_changed_back_under_load(environment: &Environment, c
     report(context, "v1, v2, v1", outcome)
 }
 
-/// Without a readiness probe, these containers are ready for two seconds.
+/// Without a readiness probe, these containers are ready for a second, and a busy kubelet may report their exit a second later.
 pub fn image_that_exits_stays_in_one_pod_under_load(environment: &Environment, context: &TestContext) -> Result<()> {
     let addresses = serve(context)?;
     let load = Load::start(&environment.node()?, addresses.service, addresses.pods);

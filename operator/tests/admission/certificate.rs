@@ -2,13 +2,12 @@
 
 use serde_json::json;
 use std::sync::Arc;
-use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, Webhooks, eventually};
+use crate::harness::{APP, Cluster, Webhooks, eventually, without_initial_events};
 
 #[test]
 fn damaged_or_deleted_certificate_is_replaced() {
-    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let cluster = Arc::new(Cluster::start(without_initial_events()));
     let webhooks = Webhooks::install(&cluster);
     let operator = webhooks.operator(&cluster, &[]);
     let space = cluster.namespace("certified");

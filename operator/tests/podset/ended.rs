@@ -108,5 +108,5 @@ fn pods_that_are_rejected_are_replaced_later_each_time() {
         .map(|two| two[1].duration_since(two[0]).as_secs())
         .collect();
     assert_eq!(waits.len(), 2);
-    assert!(waits[0] >= 4 && waits[1] >= waits[0] + 4, "{waits:?}");
+    assert!(waits[0] >= 4 && waits[1] >= 9, "{waits:?}");
 }

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
-use testcluster::ControlPlane;
-use testcluster::control_plane::Builder;
 
 use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, QUEUE, SERVICE, Shared, eventually,
+    without_initial_events,
 };
 use crate::rights::deeds::{
     answer_is_reported, app_is_reported, app_says, becomes, change, children_are_recreated, has_children, has_pod,
@@ -227,11 +226,6 @@ fn cases_of_the_cluster() -> Vec<Case> {
             )
         })
         .into()
-}
-
-/// An API server on which a list needs the right to list: a watch with initial events needs only the right to watch.
-fn without_initial_events() -> Builder {
-    ControlPlane::builder().apiserver_flag("--feature-gates=WatchList=false")
 }
 
 fn cluster() -> Arc<Cluster> {
