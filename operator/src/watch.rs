@@ -237,6 +237,7 @@ impl<R: Reduce> Watch<'_, R> {
                 }
                 // Connections are closed from time to time.
                 Ok(false) => None,
+                Err(error) if error.is_cut() => None,
                 Err(error) => Some(error),
             };
             position.lines = None;

@@ -1,5 +1,7 @@
 //! Errors of lists and watches.
 
+use std::io;
+
 use kube::core::Status;
 
 use super::health::Obstacle;
@@ -8,28 +10,36 @@ use super::lines::LineError;
 /// Why a list or a watch failed.
 #[derive(Debug)]
 pub(super) struct Error {
-    /// The HTTP status, if the server has answered with an error.
-    code: Option<u16>,
+    cause: Cause,
     message: String,
-    /// Whether the server does not send the initial events of a watch.
-    lacks_initial_events: bool,
+}
+
+/// What follows from an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The server has answered with an error of this HTTP status.
+    Status(u16),
+    /// The server does not send the initial events of a watch.
+    NoInitialEvents,
+    /// The answer has no end, perhaps in the middle of a line.
+    Cut,
+    Other,
 }
 
 impl Error {
     /// Returns an error without a status.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
-            code: None,
+            cause: Cause::Other,
             message: message.into(),
-            lacks_initial_events: false,
         }
     }
 
     /// Returns the error of a server that has begun a watch and does not send its initial events.
     pub(super) fn without_initial_events(message: impl Into<String>) -> Self {
         Self {
-            lacks_initial_events: true,
-            ..Self::new(message)
+            cause: Cause::NoInitialEvents,
+            message: message.into(),
         }
     }
 
@@ -38,23 +48,28 @@ impl Error {
         Self::new(chain(error))
     }
 
+    /// Whether the connection has ended before the answer: the server ends or restarts, or a load balancer closes what is idle.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cause == Cause::Cut
+    }
+
     /// Whether the position in the stream of events has expired, so that only a new list shows what has changed. If it counted as
     /// another error, the same position would be requested indefinitely.
     pub(super) fn is_expired(&self) -> bool {
-        self.code == Some(410)
+        self.cause == Cause::Status(410)
     }
 
     /// Whether the server may list in pages, although it does not begin a watch with initial events: it refuses the parameters
     /// (400, 422; proxies also 403) or ignores them.
     pub(super) const fn refuses_initial_events(&self) -> bool {
-        self.lacks_initial_events || matches!(self.code, Some(400 | 403 | 422))
+        matches!(self.cause, Cause::NoInitialEvents | Cause::Status(400 | 403 | 422))
     }
 
     /// Returns what keeps the watch from working.
     pub(super) const fn obstacle(&self) -> Obstacle {
-        match self.code {
-            Some(401 | 403) => Obstacle::Denied,
-            Some(404) => Obstacle::NotServed,
+        match self.cause {
+            Cause::Status(401 | 403) => Obstacle::Denied,
+            Cause::Status(404) => Obstacle::NotServed,
             _ => Obstacle::Server,
         }
     }
@@ -62,7 +77,7 @@ impl Error {
     /// Returns the message for a kind.
     pub(super) fn message(&self, resource: &str) -> String {
         let custom = crd::Names::ALL.into_iter().find(|names| names.plural == resource);
-        match custom.filter(|_| self.code == Some(404)) {
+        match custom.filter(|_| self.cause == Cause::Status(404)) {
             Some(crd::Names { kind, .. }) => {
                 format!(
                     "the {kind} API is not installed in this cluster; run: kubectl appdeploy install (or make install)"
@@ -76,8 +91,8 @@ impl Error {
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         Self {
-            code: Some(status.code),
-            ..Self::new(status.message)
+            cause: Cause::Status(status.code),
+            message: status.message,
         }
     }
 }
@@ -93,14 +108,30 @@ impl From<kube::Error> for Error {
 
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
-        Self::new(format!("invalid answer: {error}"))
+        Self {
+            cause: if error.is_eof() { Cause::Cut } else { Cause::Other },
+            message: format!("invalid answer: {error}"),
+        }
     }
 }
 
 impl From<LineError<kube::Error>> for Error {
     fn from(error: LineError<kube::Error>) -> Self {
-        Self::of(&error)
+        Self {
+            cause: if ends_early(&error) { Cause::Cut } else { Cause::Other },
+            message: chain(&error),
+        }
     }
+}
+
+/// Whether a body had no end. hyper reports this of a chunked body only in the text.
+fn ends_early(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_eof = |error: &(dyn std::error::Error + 'static)| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(is_eof) || chain(error).contains("unexpected EOF during chunk")
 }
 
 /// Returns an error with all its causes, in one line.

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures::{StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, stream};
 use http::Response;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -97,9 +98,15 @@ enum Answer {
     EventsAndEnd(Vec<Value>),
     /// With these events, and then the connection breaks.
     EventsAndBreak(Vec<Value>),
+    /// With these events, and half of another: the server has ended without an end of its answer.
+    EventsAndHalf(Vec<Value>),
+    /// With these events, and half of another, at which the answer ends.
+    EventsAndHalfAtEnd(Vec<Value>),
 }
 
-use Answer::{Events, EventsAndBreak, EventsAndEnd, FirstPage, Page as LastPage, Refusal};
+use Answer::{
+    Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, Page as LastPage, Refusal,
+};
 
 impl Answer {
     fn respond(self) -> Response<http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>> {
@@ -132,8 +139,19 @@ impl Answer {
                 let broken = stream::once(async { Err(BoxError::from("the connection broke")) });
                 Response::new(StreamBody::new(lines(events).chain(broken)).boxed_unsync())
             }
+            EventsAndHalf(events) => {
+                let eof = stream::once(async { Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()) });
+                Response::new(StreamBody::new(lines(events).chain(half()).chain(eof)).boxed_unsync())
+            }
+            EventsAndHalfAtEnd(events) => Response::new(StreamBody::new(lines(events).chain(half())).boxed_unsync()),
         }
     }
+}
+
+/// Returns the begin of an event.
+fn half() -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
+    let text = br#"{"type": "ADDED", "object": {"metadata": {"name": "ha"#;
+    stream::once(async { Ok(Frame::data(Bytes::from_static(text))) })
 }
 
 /// The kinds of requests, in their order; and what came of them.
@@ -171,6 +189,11 @@ fn request_kind(query: &str) -> String {
 /// Watches at a server that gives these answers, until it receives one more request. Before, the object `old` is cached at version 5. With
 /// the first answer that is not a refusal, the answers to creates are cached: `new-1` at version 7, and `new-2` at 10.
 async fn watched(answers: impl Into<VecDeque<Answer>>) -> Seen {
+    watched_with_errors(answers).await.0
+}
+
+/// Returns also how many errors were counted.
+async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64) {
     let store = Arc::new(Store::<()>::default());
     store.cache.upsert(item("old", 5));
     let (requests, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(answers.into())));
@@ -179,10 +202,7 @@ async fn watched(answers: impl Into<VecDeque<Answer>>) -> Seen {
     let service = service_fn(move |request: http::Request<Body>| {
         let answer = answers.lock().unwrap().pop_front();
         let ended = ended.clone();
-        let lists = matches!(
-            answer,
-            Some(FirstPage(..) | LastPage(..) | Events(_) | EventsAndEnd(_) | EventsAndBreak(_))
-        );
+        let lists = !matches!(answer, None | Some(Refusal(_)));
         if lists && !std::mem::replace(&mut *written.lock().unwrap(), true) {
             cached.cache.upsert(item("new-1", 7));
             cached.cache.upsert(item("new-2", 10));
@@ -228,12 +248,13 @@ async fn watched(answers: impl Into<VecDeque<Answer>>) -> Seen {
     let mut woken = woken.into_inner().unwrap();
     woken.sort();
     let requests = requests.lock().unwrap().clone();
-    Seen {
+    let seen = Seen {
         requests,
         cached,
         woken,
         parsed,
-    }
+    };
+    (seen, store.health.errors())
 }
 
 fn seen(requests: &[&str], cached: &[&str], woken: &[&str], parsed: usize) -> Seen {
@@ -352,6 +373,31 @@ async fn watch_that_ends_continues_where_it_was() {
         watched(answers).await,
         seen(&requests, &["a", "b", "new-1", "new-2"], &["a", "b", "old"], 2)
     );
+}
+
+/// A server that restarts cuts its watches, which is no error.
+#[tokio::test(start_paused = true)]
+async fn watch_whose_server_ends_continues_without_an_error() {
+    let start = || {
+        EventsAndEnd(vec![
+            added("old", 5),
+            added("new-1", 7),
+            added("new-2", 10),
+            end_of_initial_events(10),
+        ])
+    };
+    for cut in [EventsAndHalf, EventsAndHalfAtEnd] {
+        let answers = [start(), cut(vec![added("a", 11)]), Events(vec![added("b", 12)])];
+        let requests = ["start", "watch from 10", "watch from 11"];
+        let cached = ["a", "b", "new-1", "new-2", "old"];
+        assert_eq!(
+            watched_with_errors(answers).await,
+            (seen(&requests, &cached, &["a", "b"], 2), 0)
+        );
+    }
+    // A list that is cut is one.
+    let (found, errors) = watched_with_errors([EventsAndHalf(vec![added("old", 5)])]).await;
+    assert_eq!((found.cached.len(), errors), (3, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,8 +86,8 @@ impl Drop for ResponseBody {
     }
 }
 
-/// Returns the error of a body. A connection that has ended is the end of what is received, as with HTTP/1.1: kube resumes
-/// a watch then, without an error.
+/// Returns the error of a body. A connection that has ended is the end of what is received, as with HTTP/1.1: a watch continues
+/// then on another one, without an error.
 fn broken(error: h2::Error) -> io::Error {
     match error.get_io().map(io::Error::kind) {
         Some(io::ErrorKind::BrokenPipe) => io::Error::new(io::ErrorKind::UnexpectedEof, error),
