@@ -71,6 +71,17 @@ pub(crate) fn is_empty_variable(path: &str, fields: &Map<String, Value>) -> bool
     is_variable && !fields.contains_key("valueFrom") && fields.get("value").is_none_or(|value| value == "")
 }
 
+/// Whether a value is empty. The API server does not store it, or adds it.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_nothing),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 fn is_quantity(path: &str) -> bool {
     path.contains(".resources.limits.") || path.contains(".resources.requests.")
 }

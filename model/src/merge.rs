@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
-use crate::fields::{METADATA, Node, content, is_empty_variable, merge_key};
+use crate::fields::{METADATA, Node, content, is_empty_variable, is_nothing, merge_key};
 use crate::{Digest, deferred_defaults};
 
 /// Returns the live object with everything that is wanted, and without what was wanted `before` and no longer is. Fields of other
@@ -121,17 +121,6 @@ fn remove_fields(path: &str, live: &mut Value, before: &Map<String, Value>) {
 
 fn entries(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
-}
-
-/// Whether the API server does not store a value.
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(is_nothing),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// Returns a Service of another manager after an app has adopted it: the wanted one, with the `other` ports, and with the protocol

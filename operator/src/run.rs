@@ -33,7 +33,7 @@ use crate::webhook::{Options, Webhook};
 /// How long running reconciles may take after SIGTERM. `terminationGracePeriodSeconds` of the Deployment is 45.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How long webhooks are served after SIGTERM. By then this replica is no longer an endpoint of the webhook Service.
+/// How long webhooks are served after SIGTERM. After this time, this replica is no longer an endpoint of the webhook Service.
 const WEBHOOK_GRACE: Duration = Duration::from_secs(3);
 
 /// Returns the controllers of the operator. Queues, watches, metrics and probes follow from this list.

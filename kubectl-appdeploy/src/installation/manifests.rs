@@ -6,7 +6,7 @@ pub mod policy;
 pub mod schema;
 pub mod webhook;
 
-use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
+use kube::api::{DynamicObject, ListParams, PropagationPolicy};
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::cluster::connection::Cluster;
 use crate::error::{Error, Result};
 use crate::installation::operator;
 use crate::output::formats::DryRun;
+use crate::resource::deletion;
 
 pub use kind::{Kind, place};
 
@@ -216,15 +217,7 @@ pub async fn delete(
     policy: PropagationPolicy,
     dry_run: DryRun,
 ) -> Result<()> {
-    let params = DeleteParams {
-        dry_run: dry_run == DryRun::Server,
-        propagation_policy: Some(policy),
-        preconditions: Some(Preconditions {
-            uid: object.uid(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
+    let params = deletion::params(object, policy, dry_run);
     match cluster.attempt(api.delete(&object.name_any(), &params)).await? {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(source) => Err(cluster.explain(source)),

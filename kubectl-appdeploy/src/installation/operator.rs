@@ -19,7 +19,7 @@ pub const NAME: &str = "appdeploy-operator";
 pub enum Operator {
     /// It is installed, with this Deployment, and its Lease if the user may read it.
     Installed(Box<Deployment>, Option<Box<Lease>>),
-    /// There is none.
+    /// It does not exist.
     Absent,
     /// It can't be read: the right is missing, or the request failed.
     Unknown(Error),

@@ -23,7 +23,16 @@ pub async fn request(
     dry_run: DryRun,
 ) -> Result<()> {
     let (namespace, name) = selection::place(object);
-    let params = DeleteParams {
+    let api = cluster.objects(Some(&namespace));
+    cluster
+        .call(api.delete(&name, &params(object, policy, dry_run)))
+        .await?;
+    Ok(())
+}
+
+/// Returns the parameters that delete this object by its UID.
+pub fn params(object: &DynamicObject, policy: PropagationPolicy, dry_run: DryRun) -> DeleteParams {
+    DeleteParams {
         dry_run: dry_run == DryRun::Server,
         propagation_policy: Some(policy),
         preconditions: Some(Preconditions {
@@ -31,10 +40,7 @@ pub async fn request(
             resource_version: None,
         }),
         ..DeleteParams::default()
-    };
-    let api = cluster.objects(Some(&namespace));
-    cluster.call(api.delete(&name, &params)).await?;
-    Ok(())
+    }
 }
 
 /// Waits until an object is deleted. After the deadline, returns an error with what blocks the deletion.

@@ -18,7 +18,7 @@ pub enum Outside {
     Deleted,
     /// It is kept.
     Kept,
-    /// There is none.
+    /// It does not exist.
     Absent,
 }
 

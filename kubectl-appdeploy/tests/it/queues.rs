@@ -181,7 +181,7 @@ fn grant_needs_the_rights_of_the_user() {
     assert!(found("roles,rolebindings").matches("appdeploy-queue-sqs").count() == 2);
 }
 
-/// Makes an AppQueue as it is after the operator has created its queue.
+/// Creates an AppQueue with the operator's finalizer.
 fn managed(cluster: &ControlPlane, plugin: &Plugin, name: &str) {
     plugin
         .run(&format!("queue create {name} --region=us-east-1 --credentials=sqs"))

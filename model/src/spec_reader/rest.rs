@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::UnmappedField;
-use crate::fields::merge_key;
+use crate::fields::{is_nothing, merge_key};
 use crate::quantity;
 
 /// Returns the fields of a live object that a rendered one does not have or has with another value. Both must have the
@@ -64,17 +64,6 @@ fn each(path: &str, live: &Map<String, Value>, ours: &Map<String, Value>, unmapp
 
 fn keys(items: &[Value]) -> Option<Vec<String>> {
     items.iter().map(merge_key).collect()
-}
-
-/// Whether it is an empty value, which the API server omits or adds.
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(is_nothing),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
 }
 
 /// Whether a value has the same effect as no value.

@@ -1,8 +1,7 @@
 //! The checker finds seeded bugs.
 
-use crate::check::{
-    END, Found, NO_EARLY_ARRIVAL, NO_LATE_ADOPTION, NO_OUTAGE, NO_OVERSHOOT, NO_THIRD_PARTY_CHANGE, check,
-};
+use crate::check::{END, NO_EARLY_ARRIVAL, NO_LATE_ADOPTION, NO_OUTAGE, NO_OVERSHOOT, NO_THIRD_PARTY_CHANGE, check};
+use crate::explore::Found;
 use crate::flaw::Flaw;
 use crate::scenario::Scenario;
 use crate::scenarios;

@@ -1,13 +1,13 @@
 //! The model checker for all reachable states of a scenario.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use crate::actions::Action;
 use crate::canonical::{hash, rename};
+use crate::explore::{Found, explore};
 use crate::rest::{is_as_desired, is_at_rest, overshoot, settle};
 use crate::rules::Budget;
 use crate::scenario::Scenario;
@@ -116,38 +116,10 @@ impl Checked {
     }
 }
 
-/// The result of a check.
-pub struct Found {
-    pub states: usize,
-    pub depth: usize,
-    /// The violated properties, with the actions that lead there.
-    pub counterexamples: BTreeMap<&'static str, String>,
-}
-
 /// Checks a scenario.
 pub fn check(scenario: Scenario) -> Found {
-    let model = Checked {
+    explore(Checked {
         scenario,
         ends: Mutex::default(),
-    };
-    let checker = model
-        .checker()
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let stories = checker.discoveries().into_iter().map(|(property, path)| {
-        let mut story = String::new();
-        let end = path.last_state().clone();
-        for action in path.into_actions() {
-            let _ = writeln!(story, "{action:?}");
-        }
-        let _ = writeln!(story, "{end:#?}");
-        (property, story)
-    });
-    let counterexamples = stories.collect();
-    Found {
-        states: checker.unique_state_count(),
-        depth: checker.max_depth(),
-        counterexamples,
-    }
+    })
 }

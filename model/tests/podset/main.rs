@@ -10,6 +10,8 @@ mod actions;
 mod broken;
 mod canonical;
 mod check;
+#[path = "../support/explore.rs"]
+mod explore;
 mod flaw;
 mod operator;
 mod pods;

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::check::{Found, check};
+use crate::check::check;
+use crate::explore::Found;
 use crate::pods::{CRASHING, RESPELLED};
 use crate::rules::Budget;
 use crate::scenario::Scenario;

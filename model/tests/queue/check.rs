@@ -1,11 +1,8 @@
 //! The model checker for all reachable states of a scenario.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use crd::DeletionPolicy;
 use model::queue::Claim;
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use crate::rest::{is_as_desired, is_leak, settle};
 use crate::world::{Action, Rules, World};
@@ -60,36 +57,4 @@ fn has_finalizer(world: &World) -> bool {
     };
     let is_created = queue.claim(object.uid) == Claim::Created;
     !is_created || object.has_finalizer || object.policy == Some(DeletionPolicy::Retain)
-}
-
-/// The result of a check.
-pub struct Found {
-    pub states: usize,
-    pub depth: usize,
-    /// The violated properties, with the actions that lead there.
-    pub counterexamples: BTreeMap<&'static str, String>,
-}
-
-/// Checks a scenario.
-pub fn check(scenario: Checked) -> Found {
-    let checker = scenario
-        .checker()
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let stories = checker.discoveries().into_iter().map(|(property, path)| {
-        let mut story = String::new();
-        let end = path.last_state().clone();
-        for action in path.into_actions() {
-            let _ = writeln!(story, "{action:?}");
-        }
-        let _ = writeln!(story, "{end:#?}");
-        (property, story)
-    });
-    let counterexamples = stories.collect();
-    Found {
-        states: checker.unique_state_count(),
-        depth: checker.max_depth(),
-        counterexamples,
-    }
 }

@@ -8,6 +8,8 @@
 #![expect(clippy::print_stdout, reason = "clippy does not recognize helpers of tests")]
 
 mod check;
+#[path = "../support/explore.rs"]
+mod explore;
 mod rest;
 mod scenarios;
 mod service;

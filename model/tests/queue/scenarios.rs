@@ -2,7 +2,8 @@
 
 use crd::{AdoptionPolicy, DeletionPolicy};
 
-use crate::check::{Checked, FINALIZER_FIRST, NO_LEAK, NO_THIRD_PARTY_CHANGE, check};
+use crate::check::{Checked, FINALIZER_FIRST, NO_LEAK, NO_THIRD_PARTY_CHANGE};
+use crate::explore::explore;
 use crate::is_long;
 use crate::world::{Budget, Flaw, Rules, World};
 
@@ -18,7 +19,7 @@ fn scenario(adoption: AdoptionPolicy, policy: Option<DeletionPolicy>, budget: Bu
 
 #[track_caller]
 fn holds(title: &str, scenario: Checked) {
-    let found = check(scenario);
+    let found = explore(scenario);
     println!("{title}: {} states, depth {}", found.states, found.depth);
     assert!(found.counterexamples.is_empty(), "{title}: {:?}", found.counterexamples);
 }
@@ -27,7 +28,7 @@ fn holds(title: &str, scenario: Checked) {
 fn breaks(flaw: Flaw, budget: Budget, property: &str) {
     let mut scenario = scenario(AdoptionPolicy::Never, None, budget);
     scenario.rules.flaws.push(flaw);
-    let found = check(scenario);
+    let found = explore(scenario);
     let broken: Vec<_> = found.counterexamples.keys().collect();
     assert!(found.counterexamples.contains_key(property), "{flaw:?}: {broken:?}");
 }

@@ -40,7 +40,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates a queue without tags, if there is none.
+    /// Creates a queue without tags, unless it exists.
     pub fn create_outside(&mut self) -> bool {
         let is_free = self.queue.is_none() && !self.refuses_name;
         if is_free {

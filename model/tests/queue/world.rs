@@ -65,7 +65,7 @@ impl Rules {
     }
 }
 
-/// How often faults and actions of others may still happen.
+/// How often faults and actions of third parties can still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// An operator crashes and starts again.

@@ -375,7 +375,7 @@ async fn watch_that_ends_continues_where_it_was() {
     );
 }
 
-/// A server that restarts cuts its watches, which is no error.
+/// A server that restarts cuts its watches. That is not an error.
 #[tokio::test(start_paused = true)]
 async fn watch_whose_server_ends_continues_without_an_error() {
     let start = || {

@@ -21,7 +21,7 @@ const NAME: &str = "appdeploy";
 /// Everything of SQS, encoded for a URL.
 const ALLOW: &str = "%7B%22Version%22%3A%222012-10-17%22%2C%22Statement%22%3A%5B%7B%22Effect%22%3A%22Allow%22%2C\
                      %22Action%22%3A%22sqs%3A%2A%22%2C%22Resource%22%3A%22%2A%22%7D%5D%7D";
-/// How often a call is tried. Calls of others may use up its exception from authentication.
+/// How often a call is tried. Other calls can use up its exception from authentication.
 const TRIES: usize = 20;
 
 /// An access key of moto's IAM.
