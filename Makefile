@@ -18,7 +18,7 @@ CLUSTER ?= local
 # Further arguments for `make demo`, `make run`, `make faults` or `make bench-apps`, such as ARGS='--log-level debug'.
 ARGS ?=
 FUZZ_SECONDS ?= 60
-# A checkout of an operator in Go, with which `make bench` compares this one (docs/performance.md).
+# A checkout of an operator in Go, with which `make bench` compares this one instead of bench/peer-go (docs/performance.md).
 PEER ?=
 
 # Tests mostly wait for a cluster of their own: more of them than processors at a time end sooner. The operator's, which
@@ -139,7 +139,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-macos
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -251,13 +251,13 @@ recovery: ## Measure how long it takes to recover from twenty injections, into d
 seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
 	cargo test --quiet --workspace --test operator -- --include-ignored seeded::
 
-bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodSet compared with a ReplicaSet, and the cost of thousands of apps (PEER=, ARGS=--help)
+bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodSet compared with a ReplicaSet, and the cost of thousands of apps, compared with an operator in Go (PEER=, ARGS=--help)
 
 # How long a PodSet takes for 100 pods, compared with a ReplicaSet, on fake nodes.
 bench-podset:
 	cargo bench --package operator --bench podset
 
-# The cost of apps: time, requests, memory, compared with the API server alone and the operator in PEER=.
+# The cost of apps: time, requests, memory, compared with the API server alone and an operator in Go.
 bench-apps:
 	@cargo build --quiet --release --package operator --package bench
 	@"$(RELEASED)/bench" run $(if $(PEER),--peer '$(PEER)') $(ARGS)
@@ -273,7 +273,7 @@ bench-queues: ## Measure the cost of 1,000 queues outside of the cluster that no
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
 
-lint: check-manifests check-deny check-typos check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
+lint: check-manifests check-deny check-typos check-go check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
 	cargo test --quiet --workspace --test crates --test docs --test prose --test workflows
@@ -318,6 +318,12 @@ check-typos:
 	@test -x "$(TYPOS)" || { echo 'Building typos $(TYPOS_VERSION), once, into the cache' >&2; \
 		cargo install --quiet --locked --root "$(CACHE)/typos-$(TYPOS_VERSION)" typos-cli@$(TYPOS_VERSION); }
 	"$(TYPOS)"
+
+# The operator in Go of the benchmark, with the flags of its build, so that Go compiles its dependencies once.
+check-go:
+	@if command -v go >/dev/null; \
+		then cd bench/peer-go && test -z "$$(gofmt -l . | tee /dev/stderr)" && CGO_ENABLED=0 go vet -trimpath . && CGO_ENABLED=0 go test -trimpath .; \
+		else echo 'bench/peer-go: not checked, Go is not installed'; fi
 
 # The commands around the local cluster compile for macOS, where the nodes are fake. C code of dependencies is not compiled for it.
 MAC := aarch64-apple-darwin

@@ -35,29 +35,30 @@ type reconciler struct {
 
 // register adds the controller to the manager.
 func (r *reconciler) register(mgr ctrl.Manager, concurrency int) error {
-	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &AppDeploy{}, handler.OnlyControllerOwner())
+	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &AppDeploy{},
+		handler.OnlyControllerOwner())
+	toItself := handler.Funcs{CreateFunc: enqueueCreated, UpdateFunc: enqueueUpdated}
 	controller := ctrl.NewControllerManagedBy(mgr).
 		Named("appdeploy").
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		Watches(&AppDeploy{}, handler.Funcs{CreateFunc: enqueueCreated, UpdateFunc: enqueueUpdated}, builder.WithPredicates(r.observe(true)))
+		Watches(&AppDeploy{}, toItself, builder.WithPredicates(r.observe(false)))
 	for _, child := range children() {
-		// At the start, each AppDeploy is enqueued for itself.
-		controller.Watches(child, toOwner, builder.WithPredicates(r.observe(false)))
+		controller.Watches(child, toOwner, builder.WithPredicates(r.observe(true)))
 	}
 	return controller.Complete(r)
 }
 
-// observe returns a predicate that compares each event with the written objects. Events of the initial list pass if
-// initial is set.
-func (r *reconciler) observe(initial bool) predicate.Predicate {
+// observe returns a predicate that compares each event with the written objects. Events of children are dropped if they
+// are writes of this operator, or in the initial list: each AppDeploy is enqueued for itself at the start.
+func (r *reconciler) observe(isChild bool) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
-			r.written.newer(e.Object)
-			return initial || !e.IsInInitialList
+			isOwn := r.written.isOwn(e.Object)
+			return !isChild || !isOwn && !e.IsInInitialList
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			r.written.newer(e.ObjectNew)
-			return true
+			isOwn := r.written.isOwn(e.ObjectNew)
+			return !isChild || !isOwn
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			r.written.remove(e.Object)

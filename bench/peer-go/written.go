@@ -67,6 +67,16 @@ func (w *written) newer(cached client.Object) client.Object {
 	return nil
 }
 
+// isOwn reports whether an event has the object as this operator has written it, so that no reconcile is needed.
+func (w *written) isOwn(object client.Object) bool {
+	w.lock.Lock()
+	entry, ok := w.objects[keyOf(object)]
+	w.lock.Unlock()
+	isOwn := ok && entry.object.GetResourceVersion() == object.GetResourceVersion()
+	w.newer(object)
+	return isOwn
+}
+
 // remove forgets an object that was deleted.
 func (w *written) remove(object client.Object) {
 	w.lock.Lock()
