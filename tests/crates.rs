@@ -4,7 +4,7 @@
 //! crd  <-  model  <-  operator
 //!                 <-  kubectl-appdeploy
 //! sqs  <-  operator
-//! crd, model, testcluster <-  bench
+//! crd, model, operator, testcluster <-  bench
 //! crd, fault-proxy, sqs, testcluster <-  faults <-  the tests of operator and kubectl-appdeploy
 //! testcluster     <-  fault-proxy
 //!                 <-  demo
@@ -23,7 +23,7 @@ use testcluster::checkout::root;
 
 /// Which crates of the workspace each crate may depend on, without its tests.
 const ARROWS: [(&str, &[&str]); 13] = [
-    ("bench", &["crd", "model", "testcluster"]),
+    ("bench", &["crd", "model", "operator", "testcluster"]),
     ("crd", &[]),
     ("demo", &["testcluster"]),
     ("fault-proxy", &["testcluster"]),

@@ -32,7 +32,7 @@ pub struct Cluster {
     pub observer: Observer,
     /// A client with an administrator's rights, whose requests the API server does not queue.
     pub people: Client,
-    /// A client with the operator's user.
+    /// A client with the operator's user and the operator's transport.
     pub operator: Client,
     /// The runtime of the clients.
     pub runtime: Runtime,
@@ -54,7 +54,7 @@ impl Cluster {
         let kubeconfig = control_plane.kubeconfig_for(OPERATOR, &[])?;
         install(&control_plane, entry)?;
         let people = runtime.block_on(connect(&control_plane.kubeconfig()))?;
-        let operator = runtime.block_on(connect(&kubeconfig))?;
+        let operator = runtime.block_on(operator::client::connect(Some(&kubeconfig)))?;
         Ok(Self {
             observer: runtime.block_on(Observer::start(&people))?,
             people,

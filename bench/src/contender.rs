@@ -18,7 +18,7 @@ pub enum Contender {
     Floor,
     /// This project's operator.
     AppDeploy,
-    /// An operator in Go, from a checkout that the user names.
+    /// An operator in Go: `bench/peer-go`, or a checkout that the user names.
     Peer,
 }
 

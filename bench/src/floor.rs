@@ -1,7 +1,7 @@
 //! The floor: the writes of an operator without an operator, so that only the API server takes time.
 //!
 //! Each app gets its children and its status as soon as its creation is answered, in the order and at the concurrency of
-//! the operator. Nothing is watched, read or compared.
+//! the operator, and over the connection of HTTP/2 that the operator uses. Nothing is watched, read or compared.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};

@@ -1,4 +1,4 @@
-//! The benchmark: this operator, the floor and optionally an operator in Go, in turns.
+//! The benchmark: this operator, the floor and an operator in Go, in turns.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use bench::run::{Size, run};
 use bench::section::{self, Markers};
 use bench::{format, machine, memory, page, plot, queues};
 use clap::{Parser, Subcommand};
+use testcluster::checkout::root;
 
 /// Measure the cost of an operator: time, requests, memory.
 #[derive(Debug, Parser)]
@@ -85,9 +86,12 @@ struct Run {
     /// How long to record requests in a steady cluster, with the most apps, in seconds.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     steady: u64,
-    /// The checkout of an operator in Go, which is built with `go build`.
+    /// The checkout of an operator in Go, which is built with `go build` [default: bench/peer-go, if Go is installed].
     #[arg(long, value_name = "FOLDER")]
     peer: Option<PathBuf>,
+    /// Measure no operator in Go.
+    #[arg(long, conflicts_with = "peer")]
+    no_peer: bool,
     /// This operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
@@ -97,11 +101,14 @@ struct Run {
 }
 
 const EXAMPLES: &str = "Examples:
-  # Everything, compared with an operator in Go
+  # Everything
+  make bench-apps
+
+  # Everything, compared with another operator in Go
   make bench-apps PEER=../operator-in-go
 
   # A quick look
-  make bench-apps ARGS='--apps 100 --rounds 1 --steady 0'";
+  make bench-apps ARGS='--apps 100 --rounds 1 --steady 0 --no-peer'";
 
 /// More apps than this are measured once.
 const LARGE: usize = 5000;
@@ -131,14 +138,15 @@ fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
         options.rounds > 0 && !options.apps.contains(&0),
         "there is nothing to measure"
     );
-    let entries = entries(options, results)?;
+    let peer = peer(options)?;
+    let entries = entries(options, peer.as_deref(), results)?;
     if !options.resume {
         journal.clear()?;
     }
     journal.begin(&About {
         date: jiff::Timestamp::now().strftime("%F").to_string(),
         machine: machine::machine()?,
-        versions: machine::versions(options.peer.as_deref())?,
+        versions: machine::versions(peer.as_deref())?,
     })?;
     let _ = rustls::crypto::ring::default_provider().install_default();
     let most = options.apps.iter().copied().max().unwrap_or_default();
@@ -235,7 +243,7 @@ fn one(entry: &Entry, size: Size, journal: &Journal) -> Result<()> {
 }
 
 /// Returns the contenders.
-fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
+fn entries(options: &Run, peer: Option<&Path>, results: &Path) -> Result<Vec<Entry>> {
     let crds = memory::crds();
     let operator = operator(options.operator.as_ref())?;
     let entry = |contender, program, crds| Entry {
@@ -245,13 +253,26 @@ fn entries(options: &Run, results: &Path) -> Result<Vec<Entry>> {
     };
     let mut entries = vec![
         entry(Contender::Floor, None, crds.clone()),
-        entry(Contender::AppDeploy, Some(operator), crds),
+        entry(Contender::AppDeploy, Some(operator), crds.clone()),
     ];
-    if let Some(peer) = &options.peer {
-        let program = build(peer, results)?;
-        entries.push(entry(Contender::Peer, Some(program), vec![peer.join("crd.yaml")]));
+    if let Some(peer) = peer {
+        let own = peer.join("crd.yaml");
+        let crds = if own.is_file() { vec![own] } else { crds };
+        entries.push(entry(Contender::Peer, Some(build(peer, results)?), crds));
     }
     Ok(entries)
+}
+
+/// Returns the checkout of the operator in Go; `None` if there is none to measure.
+fn peer(options: &Run) -> Result<Option<PathBuf>> {
+    if options.no_peer || options.peer.is_some() {
+        return Ok(options.peer.clone());
+    }
+    if Command::new("go").arg("version").output().is_err() {
+        say("no operator in Go is measured, because Go is not installed: https://go.dev/doc/install")?;
+        return Ok(None);
+    }
+    Ok(Some(root().join("bench/peer-go")))
 }
 
 /// Builds an operator in Go, and returns the program. Its checkout is not changed.
