@@ -51,7 +51,7 @@ func TestNewImageDiffersAndDoesNotChangeTheCache(t *testing.T) {
 	desired := *cached
 	desireDeployment(changed, &desired)
 	if equality.Semantic.DeepEqual(cached, &desired) {
-		t.Error("the new image is no difference")
+		t.Error("a new image equals the old one")
 	}
 	if image := cached.Spec.Template.Spec.Containers[0].Image; image != "shop:1" {
 		t.Errorf("the cache has the image %s", image)
