@@ -11,6 +11,7 @@ pub mod live_children;
 pub mod manifest;
 pub mod manifest_file;
 pub mod object_diff;
+pub mod parts;
 pub mod pod;
 pub mod queue;
 pub mod revision;

@@ -1,9 +1,9 @@
 //! Lists in pages, so that the first rows are printed before the last are read.
 
-use std::fmt::Debug;
+use std::marker::PhantomData;
 
-use kube::Api;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams, ObjectList, Request};
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::cluster::api_error::is_missing_api;
@@ -16,11 +16,12 @@ const SIZE: u32 = 500;
 /// The pages of a list, fetched with one request each.
 pub struct Pager<'a, K = DynamicObject> {
     cluster: &'a Cluster,
-    api: Api<K>,
+    list: Request,
     /// The token of the next page; `None` after the last page.
     next: Option<ListParams>,
     /// Whether a kind that the cluster does not know has no objects, instead of being an error.
     is_forgiving: bool,
+    items: PhantomData<K>,
 }
 
 impl<'a> Pager<'a> {
@@ -30,7 +31,7 @@ impl<'a> Pager<'a> {
             label_selector: selector.map(str::to_owned),
             ..ListParams::default()
         };
-        Self::list(cluster, cluster.objects(namespace), params)
+        Self::list(cluster, &cluster.objects(namespace), params)
     }
 
     /// Treats a kind that the cluster does not have as one without objects.
@@ -38,6 +39,17 @@ impl<'a> Pager<'a> {
         Self {
             is_forgiving: true,
             ..self
+        }
+    }
+
+    /// Decodes the objects as another type, which may have only a part of their fields.
+    pub fn decoded_as<T>(self) -> Pager<'a, T> {
+        Pager {
+            cluster: self.cluster,
+            list: self.list,
+            next: self.next,
+            is_forgiving: self.is_forgiving,
+            items: PhantomData,
         }
     }
 
@@ -51,14 +63,18 @@ impl<'a> Pager<'a> {
     }
 }
 
-impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
+impl<'a, K: Clone + DeserializeOwned> Pager<'a, K> {
     /// Returns the pages of the list that `params` describes.
-    pub fn list(cluster: &'a Cluster, api: Api<K>, params: ListParams) -> Self {
+    pub fn list(cluster: &'a Cluster, api: &Api<K>, params: ListParams) -> Self
+    where
+        K: Resource,
+    {
         Self {
             cluster,
-            api,
+            list: Request::new(api.resource_url()),
             next: Some(params.limit(SIZE)),
             is_forgiving: false,
+            items: PhantomData,
         }
     }
 
@@ -73,7 +89,7 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
             return Ok(Ok(None));
         };
         let page = loop {
-            match self.cluster.attempt(self.api.list(&params)).await? {
+            match self.cluster.attempt(self.page(&params)).await? {
                 Ok(page) => break page,
                 Err(kube::Error::Api(status)) if self.is_forgiving && is_missing_api(&status) => return Ok(Ok(None)),
                 Err(error) => match continue_token(&error) {
@@ -88,6 +104,11 @@ impl<'a, K: Clone + Debug + DeserializeOwned> Pager<'a, K> {
         let token = page.metadata.continue_.filter(|token| !token.is_empty());
         self.next = token.map(|token| params.continue_token(&token));
         Ok(Ok(Some(page.items)))
+    }
+
+    async fn page(&self, params: &ListParams) -> kube::Result<ObjectList<K>> {
+        let request = self.list.list(params).map_err(kube::Error::BuildRequest)?;
+        self.cluster.client.request(request).await
     }
 }
 

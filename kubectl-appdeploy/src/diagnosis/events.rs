@@ -68,7 +68,7 @@ pub async fn of_object(cluster: &Cluster, kind: &str, meta: &ObjectMeta) -> Resu
     let name = meta.name.as_deref().unwrap_or_default();
     let api: Api<Event> = Api::namespaced(cluster.client.clone(), namespace);
     let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
-    let mut pages = Pager::list(cluster, api, ListParams::default().fields(&fields));
+    let mut pages = Pager::list(cluster, &api, ListParams::default().fields(&fields));
     let mut all = Vec::new();
     loop {
         match pages.attempt().await? {
@@ -109,7 +109,7 @@ async fn fetch(
         .iter()
         .map(|kind| typed(format!("involvedObject.kind={kind}"), of_pods));
     let lists = own.chain(others).map(async |fields| {
-        let mut pages = Pager::list(cluster, api.clone(), ListParams::default().fields(&fields));
+        let mut pages = Pager::list(cluster, &api, ListParams::default().fields(&fields));
         let mut ours = Vec::new();
         loop {
             match pages.attempt().await? {

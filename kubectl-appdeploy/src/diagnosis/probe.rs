@@ -77,6 +77,17 @@ impl ProbeRequest {
             ..Self::default()
         }
     }
+
+    /// Returns the additional requests for these and for others.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            lost: self.lost.or(other.lost),
+            behind: self.behind.or(other.behind),
+            crashed: self.crashed.or(other.crashed),
+            queues: self.queues.or(other.queues),
+        }
+    }
 }
 
 /// Sends the requests.

@@ -147,9 +147,16 @@ pub fn enumerate(all: &[String]) -> String {
 
 /// Names the first few of many.
 pub fn some(names: &[String]) -> String {
-    const NAMED: usize = 5;
-    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(NAMED) {
+    some_of(names, names.len())
+}
+
+/// How many names [`some`] lists.
+pub const NAMED: usize = 5;
+
+/// Lists the first of `count` names, and the number of the rest.
+pub fn some_of(first: &[String], count: usize) -> String {
+    let shown = first.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match count.checked_sub(NAMED) {
         Some(rest @ 1..) => format!("{shown} and {rest} more"),
         _ => shown,
     }

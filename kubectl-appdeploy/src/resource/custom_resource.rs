@@ -1,9 +1,9 @@
 //! An object of any kind that users create.
 
 use crd::AppQueue;
-use kube::api::DynamicObject;
 
 use crate::cluster::kind_info::KindInfo;
+use crate::resource::parts::Parts;
 use crate::resource::queue;
 use crate::resource::summary::Summary;
 use crate::resource::workload::Workload;
@@ -26,7 +26,7 @@ impl From<Workload> for CustomResource {
 
 impl CustomResource {
     /// Returns the resource in an object. Unreadable fields count as unset.
-    pub fn read(kind: &KindInfo, object: &DynamicObject) -> Self {
+    pub fn read(kind: &KindInfo, object: &impl Parts) -> Self {
         match kind.workload {
             Some(kind) => Self::Workload(Workload::read(kind, object)),
             None => Self::Queue(queue::read(object)),

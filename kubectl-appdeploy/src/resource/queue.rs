@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppQueue, AppQueueSpec, AppQueueStatus, DeletionPolicy};
+use crd::{AppQueue, DeletionPolicy};
 use kube::api::DynamicObject;
-use kube::core::ObjectMeta;
 use model::reason::Reason;
-use serde::de::DeserializeOwned;
 
 use crate::cluster::kind_info::QUEUE;
+use crate::resource::parts::Parts;
 use crate::resource::summary::{Summary, has_finalizer};
 
 /// What happens to the queue outside the cluster when the AppQueue is deleted.
@@ -23,18 +22,11 @@ pub enum Outside {
 }
 
 /// Returns the AppQueue in an object. Parts that can't be read are empty.
-pub fn read(object: &DynamicObject) -> AppQueue {
-    fn part<T: DeserializeOwned>(object: &DynamicObject, name: &str) -> Option<T> {
-        let value = object.data.get(name).cloned().unwrap_or_default();
-        serde_json::from_value(value).ok()
-    }
+pub fn read(object: &impl Parts) -> AppQueue {
     AppQueue {
-        metadata: ObjectMeta {
-            managed_fields: None,
-            ..object.metadata.clone()
-        },
-        spec: part::<AppQueueSpec>(object, "spec").unwrap_or_default(),
-        status: part::<AppQueueStatus>(object, "status"),
+        metadata: object.metadata(),
+        spec: object.spec().unwrap_or_default(),
+        status: object.status(),
     }
 }
 

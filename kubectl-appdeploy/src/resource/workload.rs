@@ -1,16 +1,15 @@
 //! An app or a pod set, and its state in one line.
 
 use crd::status::condition;
-use crd::{AppDeploy, AppDeploySpec, AppDeployStatus, Cause, Kind, PodFields, PodSet, PodSetSpec, PodSetStatus};
+use crd::{AppDeploy, Cause, Kind, PodFields, PodSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use model::NextCommand;
 use model::reason::Reason;
-use serde::de::DeserializeOwned;
 
 use crate::cluster::kind_info;
+use crate::resource::parts::Parts;
 use crate::resource::summary::Summary;
 use crate::terminal::ui::Style;
 
@@ -44,25 +43,18 @@ pub struct State<'a> {
 
 impl Workload {
     /// Returns the workload in an object. Unreadable fields count as unset.
-    pub fn read(kind: Kind, object: &DynamicObject) -> Self {
-        fn part<T: DeserializeOwned>(object: &DynamicObject, name: &str) -> Option<T> {
-            let value = object.data.get(name).cloned().unwrap_or_default();
-            serde_json::from_value(value).ok()
-        }
-        let metadata = ObjectMeta {
-            managed_fields: None,
-            ..object.metadata.clone()
-        };
+    pub fn read(kind: Kind, object: &impl Parts) -> Self {
+        let metadata = object.metadata();
         match kind {
             Kind::AppDeploy => Self::App(AppDeploy {
                 metadata,
-                spec: part::<AppDeploySpec>(object, "spec").unwrap_or_default(),
-                status: part::<AppDeployStatus>(object, "status"),
+                spec: object.spec().unwrap_or_default(),
+                status: object.status(),
             }),
             Kind::PodSet => Self::PodSet(PodSet {
                 metadata,
-                spec: part::<PodSetSpec>(object, "spec").unwrap_or_default(),
-                status: part::<PodSetStatus>(object, "status"),
+                spec: object.spec().unwrap_or_default(),
+                status: object.status(),
             }),
         }
     }

@@ -81,6 +81,14 @@ fn long_list_is_printed_in_pages() {
         columns.is_sorted() && widths.len() == 2,
         "a page is aligned with the one before, or is wider once because of a long name: {widths:?}"
     );
+    let mark = cluster.audit().mark().unwrap();
+    plugin.run("status -A --no-headers").ok();
+    let all = cluster.audit().since(mark).unwrap();
+    assert_eq!(
+        all.by_user_agent_prefix("kubectl-appdeploy/").count(),
+        3,
+        "no discovery, and no other kind"
+    );
     // A verb for all of them reads them so, too.
     let (_, requests) = asked("describe -l half=nothing");
     assert_eq!(requests, 1);

@@ -235,7 +235,10 @@ mod tests {
             "--env=MODE=on",
         ];
         let object = created(&line.map(str::to_owned));
-        let app = Workload::read(Kind::AppDeploy, &serde_json::from_value(object).unwrap());
+        let app = Workload::read(
+            Kind::AppDeploy,
+            &serde_json::from_value::<DynamicObject>(object).unwrap(),
+        );
         let Workload::App(app) = app else {
             panic!("it is an app")
         };

@@ -1,6 +1,7 @@
 //! `kubectl appdeploy status`: apps, pod sets or queues in a table, or one app or pod set with its children.
 
 pub mod list;
+mod notes;
 mod page;
 pub mod table;
 mod watch;
@@ -20,9 +21,11 @@ use crate::error::{Error, Result};
 use crate::output::{duration, formats, yaml};
 use crate::resource::children;
 use crate::resource::custom_resource::CustomResource;
+use crate::resource::parts::{ListItem, Parts};
 use crate::resource::selection::{self, Listing, Selection};
 use crate::resource::workload::Workload;
 use crate::terminal::ui::Ui;
+use notes::Notes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,7 +106,7 @@ pub async fn run(mut args: Args, kind: impl Into<&'static KindInfo>, kube: &Kube
     }
     let mut pages = Pager::of(&cluster, args.which.scope(&cluster), args.which.selector.as_deref());
     match args.output {
-        None | Some(Format::Wide) => table_of(&args, &cluster, pages, ui).await,
+        None | Some(Format::Wide) => table_of(&args, &cluster, pages.decoded_as(), ui).await,
         Some(Format::Name) => {
             while let Some(page) = pages.next().await? {
                 raw(&args, kind, page, ui)?;
@@ -115,23 +118,16 @@ pub async fn run(mut args: Args, kind: impl Into<&'static KindInfo>, kube: &Kube
     }
 }
 
-/// Prints the table page by page, then the notes.
-async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pager<'_>, ui: &mut Ui) -> Result<()> {
-    let now = Timestamp::now();
-    let mut all: Vec<CustomResource> = Vec::new();
-    let mut widths = Vec::new();
+/// Prints the table page by page, then the notes. Only the current page is in memory.
+async fn table_of(args: &Args, cluster: &Cluster, mut pages: Pager<'_, ListItem>, ui: &mut Ui) -> Result<()> {
+    let mut table = PrintedTable::new(args, cluster);
     while let Some(page) = pages.next().await? {
-        let rows = read(cluster, &page);
-        if !rows.is_empty() {
-            let view = args.view().continued(!all.is_empty());
-            ui.page(&list::rows(&rows, view, now, &ui.render_options(), &mut widths))?;
-        }
-        all.extend(rows);
+        table.print(&page, ui)?;
     }
-    if all.is_empty() {
+    if table.is_empty {
         nothing(args, cluster, ui);
     }
-    explain(args, cluster, &all, ui).await
+    table.explain(ui).await
 }
 
 /// Prints those that were found of several names in one table, and reports those that were not.
@@ -146,36 +142,68 @@ async fn several(args: &Args, cluster: &Cluster, found: Vec<Result<DynamicObject
     if args.output.is_some_and(|format| format != Format::Wide) {
         raw(args, cluster.kind_info(), objects, ui)?;
     } else {
-        let all = read(cluster, &objects);
-        ui.page(&list::rows(
-            &all,
-            args.view(),
-            Timestamp::now(),
-            &ui.render_options(),
-            &mut Vec::new(),
-        ))?;
-        explain(args, cluster, &all, ui).await?;
+        let mut table = PrintedTable::new(args, cluster);
+        table.print(&objects, ui)?;
+        table.explain(ui).await?;
     }
     selection::conclude(failures, ui)
 }
 
-fn read(cluster: &Cluster, objects: &[DynamicObject]) -> Vec<CustomResource> {
-    let kind = cluster.kind_info();
-    objects
-        .iter()
-        .map(|object| CustomResource::read(kind, object))
-        .collect()
+/// A table of which parts are printed. It keeps what the next part and the explanations need, not the objects.
+struct PrintedTable<'a> {
+    args: &'a Args,
+    cluster: &'a Cluster,
+    now: Timestamp,
+    widths: Vec<usize>,
+    is_empty: bool,
+    notes: Notes,
+    question: ProbeRequest,
 }
 
-/// Prints below a table why some are not ready.
-async fn explain(args: &Args, cluster: &Cluster, all: &[CustomResource], ui: &mut Ui) -> Result<()> {
-    if args.no_headers {
-        return Ok(());
+impl<'a> PrintedTable<'a> {
+    fn new(args: &'a Args, cluster: &'a Cluster) -> Self {
+        Self {
+            args,
+            cluster,
+            now: Timestamp::now(),
+            widths: Vec::new(),
+            is_empty: true,
+            notes: Notes::new(args.view()),
+            question: ProbeRequest::default(),
+        }
     }
-    let question = ProbeRequest::about_all(all, Timestamp::now());
-    let absence = probe::fetch(cluster, &question).await.absence;
-    let notes = list::notes(all, args.view(), absence, &ui.render_options());
-    if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
+
+    /// Prints rows below the rows so far.
+    fn print(&mut self, objects: &[impl Parts], ui: &mut Ui) -> Result<()> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let kind = self.cluster.kind_info();
+        let rows: Vec<CustomResource> = objects.iter().map(|one| CustomResource::read(kind, one)).collect();
+        let view = self.args.view().continued(!self.is_empty);
+        self.is_empty = false;
+        ui.page(&list::rows(
+            &rows,
+            view,
+            self.now,
+            &ui.render_options(),
+            &mut self.widths,
+        ))?;
+        self.notes.add(&rows);
+        let question = ProbeRequest::about_all(&rows, self.now);
+        self.question = std::mem::take(&mut self.question).or(question);
+        Ok(())
+    }
+
+    /// Prints below the rows why some are not ready.
+    async fn explain(self, ui: &mut Ui) -> Result<()> {
+        if self.args.no_headers {
+            return Ok(());
+        }
+        let absence = probe::fetch(self.cluster, &self.question).await.absence;
+        let notes = self.notes.text(absence, &ui.render_options());
+        if notes.is_empty() { Ok(()) } else { ui.page(&notes) }
+    }
 }
 
 impl Args {

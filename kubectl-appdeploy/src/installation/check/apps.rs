@@ -116,12 +116,13 @@ fn count<'a>(all: impl IntoIterator<Item = &'a CustomResource>) -> String {
 mod tests {
     use super::*;
     use crate::installation::check::sample::{self, short};
+    use kube::api::DynamicObject;
     use serde_json::{Value, json};
 
     fn one(kind: impl Into<&'static KindInfo>, namespace: &str, status: &Value) -> CustomResource {
         let object = json!({"metadata": {"name": "shop", "namespace": namespace, "generation": 1, "creationTimestamp": "2026-01-01T11:00:00Z"},
             "spec": {"image": "nginx"}, "status": status});
-        CustomResource::read(kind.into(), &serde_json::from_value(object).unwrap())
+        CustomResource::read(kind.into(), &serde_json::from_value::<DynamicObject>(object).unwrap())
     }
 
     fn judged(all: Vec<CustomResource>, watched: &str) -> String {

@@ -53,7 +53,7 @@ pub async fn wait(
     }
     let replaced = wait::until(&mut news, deadline, ui, async |update, ui| {
         match update {
-            Update::Set(Some(object)) => seen.set = Workload::read(cluster.kind, &object),
+            Update::Set(Some(object)) => seen.set = Workload::read(cluster.kind, &*object),
             Update::Set(None) => return Err(readiness::deleted(cluster, &name)),
             Update::Pod(event) => {
                 seen.pods.take(*event);

@@ -1,13 +1,10 @@
 //! The table of a kind: one row each, and below it a line for each that is not ready.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use model::NextCommand;
 
+use super::notes::Notes;
 use super::table::{View, table};
-use crate::output::formats::some;
 use crate::resource::custom_resource::CustomResource;
 use crate::terminal::ui::RenderOptions;
 
@@ -23,7 +20,9 @@ pub fn text(
     if !view.headers {
         return rows;
     }
-    let notes = notes(all, view, absence, render);
+    let mut notes = Notes::new(view);
+    notes.add(all);
+    let notes = notes.text(absence, render);
     if notes.is_empty() {
         rows
     } else {
@@ -49,85 +48,10 @@ pub fn rows(
     table.text(render.color)
 }
 
-/// Returns the explanations of all rows, below an empty line; nothing where everything is fine.
-pub fn notes(
-    all: &[CustomResource],
-    view: View,
-    absence: Option<(String, NextCommand)>,
-    render: &RenderOptions,
-) -> String {
-    let all = sorted(all);
-    let mut parts = Vec::new();
-    let said = said(&all, view, absence.is_some(), render);
-    if !said.is_empty() {
-        parts.push(said.join("\n"));
-    }
-    for (why, names) in hidden(&all, view) {
-        let note = format!("{}: {why}", some(&names));
-        parts.push(render.sentence("", "note:", &note));
-    }
-    if let Some((why, next)) = absence {
-        let why = render.sentence("", "why: ", &why);
-        parts.push(format!("{why}\n{}", render.next("", &next)));
-    }
-    if parts.is_empty() {
-        return String::new();
-    }
-    format!("\n{}", parts.join("\n\n"))
-}
-
 fn sorted(all: &[CustomResource]) -> Vec<&CustomResource> {
     let mut all: Vec<&CustomResource> = all.iter().collect();
     all.sort_by_key(|one| (one.namespace(), one.name()));
     all
-}
-
-/// How many are explained one by one.
-const EXPLAINED: usize = 10;
-
-/// Returns the explanation of each that is not ready.
-fn said(all: &[&CustomResource], view: View, absence: bool, render: &RenderOptions) -> Vec<String> {
-    let said = all.iter().filter_map(|one| {
-        // One sentence at the end is for all of these.
-        if absence && one.summary().observed.is_none() {
-            return None;
-        }
-        let (why, next) = one.summary().explanation()?;
-        let mut note = render.sentence("", &format!("{}:", name(one, view)), &why);
-        if let Some(next) = next {
-            let _ = write!(note, "\n{}", render.next("  ", &next));
-        }
-        Some(note)
-    });
-    let mut notes: Vec<String> = said.collect();
-    if notes.len() > EXPLAINED {
-        let rest = notes.len() - EXPLAINED;
-        notes.truncate(EXPLAINED);
-        notes.push(format!("…and {rest} more that are not ready"));
-    }
-    notes
-}
-
-/// Returns those that are ready, but not reachable from outside, by reason.
-fn hidden(all: &[&CustomResource], view: View) -> BTreeMap<String, Vec<String>> {
-    let mut hidden: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for one in all {
-        if let CustomResource::Workload(workload) = one
-            && let Some(why) = workload.hidden()
-        {
-            hidden.entry(why.to_owned()).or_default().push(name(one, view));
-        }
-    }
-    hidden
-}
-
-/// Returns a name, with its namespace if several are listed.
-fn name(one: &CustomResource, view: View) -> String {
-    if view.namespaces && !one.namespace().is_empty() {
-        format!("{}/{}", one.namespace(), one.name())
-    } else {
-        one.name().to_owned()
-    }
 }
 
 #[cfg(test)]
