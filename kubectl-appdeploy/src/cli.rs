@@ -228,20 +228,17 @@ fn run(cli: Cli, ui: &mut Ui) -> Result<()> {
 
 /// Prints a help, or the error of an invalid command line.
 fn refused(told: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let Some(error) = usage::error(told, &completion::verbs(command(), arguments), command()) else {
-        if told.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            // As kubectl: a command without a verb prints its help to stdout and succeeds.
-            let help = told.render().to_string();
-            let _ = Ui::new(Color::Never, &Flags::default(), Warnings::default()).print(help.trim_end());
-            return ExitCode::SUCCESS;
-        }
+    if told.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // As kubectl: a command without a verb prints its help to stdout and succeeds.
+        let help = told.render().to_string();
+        let _ = Ui::new(Color::Never, &Flags::default(), Warnings::default()).print(help.trim_end());
+        return ExitCode::SUCCESS;
+    }
+    if !told.use_stderr() {
         let _ = told.print();
-        return if told.use_stderr() {
-            ExitCode::from(2)
-        } else {
-            ExitCode::SUCCESS
-        };
-    };
+        return ExitCode::SUCCESS;
+    }
+    let error = usage::error(told, &completion::verbs(command(), arguments), &command());
     // Which colour was asked for is not known of a line that can't be read.
     Ui::new(Color::Auto, &Flags::default(), Warnings::default()).error(&error);
     error.exit_code()

@@ -30,16 +30,12 @@ const READING: [&str; 14] = [
     "queue",
 ];
 
-/// Returns the error for an invalid command line. Returns `None` if clap only prints requested output, such as a help. `command` is
-/// the line up to its last verb, and `verbs` is the whole command line.
-pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error> {
-    if !told.use_stderr() || told.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return None;
-    }
+/// Returns the error for an invalid command line. `command` is the line up to its last verb, and `verbs` is the whole command line.
+pub fn error(told: &clap::Error, command: &str, verbs: &Command) -> Error {
     // `help VERB` is about VERB.
     let command = command.trim_end_matches(" help");
     if let Some(error) = of_a_verb(told, command) {
-        return Some(error);
+        return error;
     }
     let suggested = |kind| match told.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
@@ -50,15 +46,15 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
     let error = match told.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => {
             let error = Error::usage(format!("unknown command \"{word}\" for \"{command}\""));
-            if let Some(error) = of_another_kind(word, command, &verbs, error.clone()) {
-                return Some(error);
+            if let Some(error) = of_another_kind(word, command, verbs, error.clone()) {
+                return error;
             }
             error
         }
         _ => Error::usage(sentence(told)),
     };
     if let Some(verb) = suggested(ContextKind::SuggestedSubcommand).filter(|verb| READING.contains(verb)) {
-        return Some(error.next(line(command).and(command!("{}", verb))));
+        return error.next(line(command).and(command!("{}", verb)));
     }
     let error = match suggested(ContextKind::SuggestedArg) {
         Some(flag) => error.why(format!("did you mean {flag}?")),
@@ -68,7 +64,7 @@ pub fn error(told: &clap::Error, command: &str, verbs: Command) -> Option<Error>
         Some(value) => error.why(format!("did you mean {value}?")),
         None => error,
     };
-    Some(error.next(line(command).and("--help")))
+    error.next(line(command).and("--help"))
 }
 
 /// Returns the error for a verb with known requirements.
@@ -178,9 +174,7 @@ mod tests {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let verbs = crate::commands::completion::verbs(crate::cli::command(), &words);
         let told = crate::cli::command().no_binary_name(true).try_get_matches_from(words);
-        error(&told.unwrap_err(), &verbs, crate::cli::command())
-            .unwrap()
-            .text(&RenderOptions::default())
+        error(&told.unwrap_err(), &verbs, &crate::cli::command()).text(&RenderOptions::default())
     }
 
     #[test]
@@ -312,11 +306,5 @@ mod tests {
         error: invalid value '-5' for '--tail <LINES>': must be -1 or more
           next: kubectl appdeploy logs --help
         ");
-    }
-
-    #[test]
-    fn help_is_not_an_error() {
-        let told = crate::cli::command().try_get_matches_from(["kubectl-appdeploy", "--help"]);
-        assert_eq!(error(&told.unwrap_err(), "", crate::cli::command()), None);
     }
 }
