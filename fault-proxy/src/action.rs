@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::request::Request;
 use crate::selection::Events;
 
 /// The action for a request or a watch.
@@ -30,8 +31,9 @@ pub enum Action {
     Delay(Duration),
     /// Forwards, and changes the API server's answer. Only for JSON.
     Edit(Vec<Edit>),
-    /// Answers a list like the `n`-th of the same lists, counted from 1 and from the start of the proxy, as a stale API
-    /// server does. A watch from there sends the events since then.
+    /// Answers a list with `resourceVersion=0` like the `n`-th of the same lists, counted from 1 and from the start of the proxy, as
+    /// an API server with an old cache does. A watch from there sends the events since then. Other lists must be as current as etcd,
+    /// and are forwarded.
     ServeList(usize),
     /// Answers a read of a queue service like the last of the same reads with another answer, as a service does whose
     /// changes take time to be visible; and with this answer if there was none.
@@ -44,6 +46,9 @@ pub enum Action {
     /// Sends no events to watches, including open ones, while their connections stay open. When the rule is removed, they
     /// receive all events that they missed.
     FreezeWatches,
+    /// Like [`Action::FreezeWatches`] for the watches that are open when the rule is added: they lag behind, while watches that begin
+    /// later are current.
+    FreezeOpenWatches,
     /// Hides events from watches, including open ones; they never receive them.
     HideEvents(Events),
     /// Sends all earlier events of the watch again after an event, up to that event.
@@ -61,7 +66,17 @@ impl Action {
 
     /// Returns whether it is about the events of watches, not about requests.
     pub(crate) fn is_of_events(&self) -> bool {
-        matches!(self, Self::FreezeWatches) || self.events().is_some()
+        self.freezes() || self.events().is_some()
+    }
+
+    /// Returns whether it holds events back.
+    pub(crate) fn freezes(&self) -> bool {
+        matches!(self, Self::FreezeWatches | Self::FreezeOpenWatches)
+    }
+
+    /// Returns whether it can be applied to a request.
+    pub(crate) fn may_concern(&self, request: &Request) -> bool {
+        !matches!(self, Self::ServeList(_)) || request.may_be_answered_from_a_cache()
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn filter(
     let (held, let_go) = oneshot::channel::<()>();
     let mut stream = Stream {
         place,
+        number: watch.number,
         request,
         script,
         sender,
@@ -60,6 +61,7 @@ enum End {
 
 struct Stream {
     place: usize,
+    number: usize,
     request: Request,
     script: Arc<Script>,
     sender: Sender<Bytes, BoxError>,
@@ -93,7 +95,7 @@ impl Stream {
         // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
-            match self.script.decide_event(&self.request, &read) {
+            match self.script.decide_event(&self.request, self.number, &read) {
                 Verdict::Hide => return None,
                 Verdict::Freeze => rules.changed().await.ok()?,
                 verdict @ (Verdict::Pass | Verdict::Replay) => break verdict,

@@ -63,7 +63,9 @@ impl Exchange {
         let script = Arc::clone(&self.script);
         match action {
             // Rules about events, which are applied to each event.
-            Action::FreezeWatches | Action::HideEvents(_) | Action::Replay(_) => self.pass(None).await,
+            Action::FreezeWatches | Action::FreezeOpenWatches | Action::HideEvents(_) | Action::Replay(_) => {
+                self.pass(None).await
+            }
             Action::CutAfterEvents(events) => self.pass(Some(events)).await,
             Action::Delay(delay) => {
                 tokio::time::sleep(delay).await;

@@ -69,8 +69,8 @@ pub struct Request {
     pub resource: String,
     /// The namespace; empty for none or all. Of a queue service: what is before the first `_` in the name of the queue.
     pub namespace: String,
-    /// The object's name; empty for a list, and for a create whose name the API server generates. Of a queue service: the
-    /// rest of the name of the queue.
+    /// The object's name; empty for a list. Of a create whose name the API server generates: the prefix, without the `-` at its end.
+    /// Of a queue service: the rest of the name of the queue.
     pub name: String,
 }
 
@@ -79,6 +79,11 @@ impl Request {
     #[must_use]
     pub fn is_of_queue_service(&self) -> bool {
         self.resource.starts_with(|first: char| first.is_ascii_uppercase())
+    }
+
+    /// Returns whether the API server may answer with an old state: only if the client has asked for any version.
+    pub(crate) fn may_be_answered_from_a_cache(&self) -> bool {
+        self.query.split('&').any(|pair| pair == "resourceVersion=0")
     }
 
     /// Parses a request. The name of a created object is in the body, if that is JSON.
@@ -122,7 +127,13 @@ impl Request {
 
 fn name_in(body: &[u8]) -> Option<String> {
     let object: serde_json::Value = serde_json::from_slice(body).ok()?;
-    Some(object.pointer("/metadata/name")?.as_str()?.to_owned())
+    let metadata = object.get("metadata")?;
+    let prefix = || Some(metadata.get("generateName")?.as_str()?.trim_end_matches('-'));
+    let name = metadata
+        .get("name")
+        .and_then(serde_json::Value::as_str)
+        .or_else(prefix)?;
+    Some(name.to_owned())
 }
 
 #[derive(Default)]
@@ -230,7 +241,7 @@ mod tests {
                 "/api/v1/namespaces/a/pods",
                 br#"{"metadata": {"generateName": "web-"}}"#
             ),
-            ""
+            "web"
         );
         assert_eq!(name("/api/v1/namespaces/a/pods", b"k8s\0protobuf"), "");
         assert_eq!(name("/api/v1/namespaces/a/pods/b/eviction", named), "b");

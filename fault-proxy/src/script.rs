@@ -206,7 +206,11 @@ impl Script {
         let mut decided = None;
         for (id, counted) in state.standing(request) {
             // Other rules count the match, too: "the second create" does not depend on the action for the first.
-            if !counted.rule.action.is_of_events() && counted.count() && decided.is_none() {
+            if counted.rule.action.may_concern(request)
+                && !counted.rule.action.is_of_events()
+                && counted.count()
+                && decided.is_none()
+            {
                 // A stop is counted when it happens.
                 counted.hits += usize::from(!matches!(counted.rule.action, Action::Stop(_)));
                 decided = Some((*id, counted.rule.action.clone()));
@@ -230,12 +234,15 @@ impl Script {
         (state.records.len() - 1, decided)
     }
 
-    /// Decides about an event of a watch. Called again for the same event only after `Freeze`.
-    pub(crate) fn decide_event(&self, request: &Request, event: &serde_json::Value) -> Verdict {
+    /// Decides about an event of the watch with this number. Called again for the same event only after `Freeze`.
+    pub(crate) fn decide_event(&self, request: &Request, watch: usize, event: &serde_json::Value) -> Verdict {
         let mut state = self.state();
         self.written.notify_all();
         let mut rules = state.standing(request);
-        if let Some((_, frozen)) = rules.find(|(_, counted)| counted.rule.action == Action::FreezeWatches) {
+        // Rules and watches are numbered together.
+        let freezes =
+            |id: &RuleId, action: &Action| action.freezes() && (*action != Action::FreezeOpenWatches || watch < id.0);
+        if let Some((_, frozen)) = rules.find(|(id, counted)| freezes(id, &counted.rule.action)) {
             frozen.hits += 1;
             return Verdict::Freeze;
         }
@@ -314,7 +321,8 @@ impl Script {
 
 /// An open watch, which is unregistered when it is dropped.
 pub(crate) struct Watch {
-    number: usize,
+    /// Its number, among those of rules and watches.
+    pub(crate) number: usize,
     /// Notified when the watch must be closed.
     pub(crate) cut: Arc<Notify>,
     script: Arc<Script>,

@@ -312,7 +312,8 @@ fn client_stops_at_a_point_of_a_request() {
 #[test]
 fn stale_list_is_served() {
     let stage = Stage::new("older");
-    let path = "/api/v1/namespaces/older/configmaps";
+    let current = "/api/v1/namespaces/older/configmaps";
+    let path = &format!("{current}?resourceVersion=0");
     let list = || stage.kubectl.run(&["get", "--raw", path]).unwrap();
     let empty = list();
     stage.create("one").unwrap();
@@ -321,6 +322,9 @@ fn stale_list_is_served() {
     let lists = Requests::with(&[Verb::List]).on("configmaps");
     let rule = stage.proxy.add(Rule::new(lists.clone(), Action::ServeList(1)));
     assert_eq!(list(), empty);
+    let is_current = stage.kubectl.run(&["get", "--raw", current]).unwrap().contains("one");
+    assert!(is_current, "it did not ask for any version");
+    assert_eq!(stage.proxy.hits(rule), 1);
     stage.proxy.remove(rule);
     let rule = stage.proxy.add(Rule::new(lists.clone(), Action::ServeList(2)));
     assert_eq!(list(), newer);

@@ -53,6 +53,23 @@ fn frozen_watch_stays_open_and_receives_all_events_later() {
 }
 
 #[test]
+fn open_watch_lags_behind_later_watches() {
+    let stage = Stage::new("lag");
+    let mut watch = stage.watch();
+    stage.create("one").unwrap();
+    assert_eq!(watch.next(), ["ADDED", "one"]);
+    let freeze = stage.proxy.add(Rule::new(watches(), Action::FreezeOpenWatches));
+    stage.create("two").unwrap();
+    stage.proxy.wait_for_hits(TIMEOUT, freeze, 1).unwrap();
+    watch.hears_nothing();
+    let mut later = stage.watch();
+    assert_eq!(later.next(), ["ADDED", "one"]);
+    assert_eq!(later.next(), ["ADDED", "two"]);
+    stage.proxy.remove(freeze);
+    assert_eq!(watch.next(), ["ADDED", "two"]);
+}
+
+#[test]
 fn events_are_hidden_from_open_watches() {
     let stage = Stage::new("hide");
     let mut watch = stage.watch();
