@@ -19,7 +19,8 @@ use crate::stores::children::reading;
 use crate::stores::{AnyStore, Store};
 use crate::watch::{Health, Watch};
 
-/// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can.
+/// Whether the operator's readiness depends on a watch. Reconciles begin in any case as soon as they can. A new leader lists again what
+/// the readiness depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// It does.

@@ -33,10 +33,12 @@ const RELEASE_TRIES: u32 = 3;
 /// The role of a replica in an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
+    /// Its first attempt to acquire the Lease has not ended.
+    Starting,
     /// It watches, and does not write.
     Follower,
-    /// It writes.
-    Leader,
+    /// It writes, since this time.
+    Leader(Instant),
     /// It has led and must end: its cached objects may be outdated.
     Deposed,
 }
@@ -49,24 +51,36 @@ impl Leadership {
     /// Returns the leadership of an operator without an election.
     #[must_use]
     pub fn alone() -> Self {
-        Self(channel::channel(Role::Leader).1)
+        Self(channel::channel(Role::Leader(Instant::now())).1)
     }
 
-    /// Waits until this replica leads.
-    pub async fn acquired(&self) {
-        self.until(Role::Leader).await;
+    /// Waits until the first attempt to acquire the Lease has ended, with or without success.
+    pub async fn attempted(&self) {
+        self.until(|role| (role != Role::Starting).then_some(())).await;
+    }
+
+    /// Waits until this replica leads. Returns since when: no other replica has written after this time.
+    pub async fn acquired(&self) -> Instant {
+        let since = |role| match role {
+            Role::Leader(since) => Some(since),
+            Role::Starting | Role::Follower | Role::Deposed => None,
+        };
+        self.until(since).await
     }
 
     /// Waits until this replica has led and no longer leads.
     pub async fn lost(&self) {
-        self.until(Role::Deposed).await;
+        self.until(|role| (role == Role::Deposed).then_some(())).await;
     }
 
-    async fn until(&self, role: Role) {
+    /// Waits until the role is as wanted, and returns what `wanted` reads of it.
+    async fn until<T>(&self, wanted: impl Fn(Role) -> Option<T>) -> T {
         let mut changes = self.0.clone();
-        if changes.wait_for(|now| *now == role).await.is_err() {
+        let role = changes.wait_for(|role| wanted(*role).is_some()).await.map(|role| *role);
+        match role.ok().and_then(wanted) {
+            Some(found) => found,
             // The sender was dropped: the role no longer changes.
-            std::future::pending::<()>().await;
+            None => std::future::pending().await,
         }
     }
 }
@@ -94,7 +108,7 @@ impl Elector {
     /// Returns a candidate with this name, which opens this fence while it leads. `caller` sends its requests, and is not fenced.
     #[must_use]
     pub fn new(caller: Caller, namespace: String, name: String, timings: Timings, fence: Fence) -> (Self, Leadership) {
-        let (role, roles) = channel::channel(Role::Follower);
+        let (role, roles) = channel::channel(Role::Starting);
         let elector = Self {
             caller,
             namespace,
@@ -122,10 +136,11 @@ impl Elector {
                 Err(why) => warn!(why, "the Lease could not be read"),
                 Ok(record) => match self.play(candidate.observe(record.clone(), self.start.elapsed())).await {
                     // A leader that reads the name of another replica ends without further checks.
-                    None if *self.role.borrow() == Role::Leader => self.fence.close(),
+                    None if self.leads() => self.fence.close(),
                     Some(Written::Done(record)) => {
                         self.fence.extend(begun_at + self.timings.renew);
-                        if self.role.send_replace(Role::Leader) != Role::Leader {
+                        if !self.leads() {
+                            self.role.send_replace(Role::Leader(Instant::now()));
                             info!(lease = NAME, name = self.name, "leading");
                         }
                         held = Some(record);
@@ -138,10 +153,15 @@ impl Elector {
                     Some(Written::Beaten) | None => {}
                 },
             }
-            if *self.role.borrow() == Role::Leader && !self.fence.is_open() {
+            if self.leads() && !self.fence.is_open() {
                 self.role.send_replace(Role::Deposed);
                 return;
             }
+            self.role.send_if_modified(|role| {
+                let is_first = *role == Role::Starting;
+                *role = if is_first { Role::Follower } else { *role };
+                is_first
+            });
             self.pause(held.is_some(), begun).await;
         }
     }
@@ -149,7 +169,7 @@ impl Elector {
     /// Releases the Lease, so that another replica does not wait until it expires. To be called after [`Elector::run`] was aborted: a
     /// renewal that it has sent may still be carried out, and changes the version.
     pub async fn release(&self) {
-        if *self.role.borrow() != Role::Leader {
+        if !self.leads() {
             return;
         }
         self.fence.close();
@@ -176,6 +196,10 @@ impl Elector {
         }
     }
 
+    fn leads(&self) -> bool {
+        matches!(*self.role.borrow(), Role::Leader(_))
+    }
+
     async fn play(&self, next: Move) -> Option<Written> {
         match next {
             Move::Wait => None,
@@ -194,8 +218,7 @@ impl Elector {
     /// Waits until the next attempt. Followers wait for different times, so that not all of them send requests when a leader ends. A
     /// leader that has failed to renew tries again soon.
     async fn pause(&self, holds: bool, begun: Instant) {
-        let leads = *self.role.borrow() == Role::Leader;
-        let wait = match (leads, holds) {
+        let wait = match (self.leads(), holds) {
             (true, false) => self.timings.retry / 5,
             (true, true) => self.timings.retry,
             (false, _) => self.timings.retry.mul_f64(1.0 - 0.2 * fastrand::f64()),

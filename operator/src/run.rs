@@ -106,7 +106,11 @@ pub async fn run_with(
     let mut serving = tokio::spawn(server::serve(probes, probe_state));
     serve_debug(&settings, level).await;
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
-    let mut watches = tokio::spawn(watch_all(controllers.clone(), scopes(&settings, client)));
+    let mut watches = tokio::spawn(watch_all(
+        controllers.clone(),
+        scopes(&settings, client),
+        leadership.clone(),
+    ));
     let (running, mut all_ended) = mpsc::channel(1);
     let mut runners = start_runners(&controllers, &metrics, settings.concurrency, &leadership, running);
     let (stop_webhooks, webhooks_stopped) = oneshot::channel();
@@ -260,10 +264,12 @@ fn scopes(settings: &Settings, client: Client) -> Scopes {
     }
 }
 
-/// Runs the informers of all controllers. Does not return.
-async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes) {
+/// Runs the informers of all controllers. Does not return. They begin after the first attempt to acquire the Lease: an operator that
+/// leads from the start then lists once.
+async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadership: Leadership) {
     let informers = || controllers.iter().flat_map(|registered| &registered.informers);
     informers().for_each(|informer| informer.expect(&scopes));
+    leadership.attempted().await;
     join_all(informers().map(|informer| informer.run(&scopes))).await;
 }
 

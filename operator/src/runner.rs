@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::controller::{Controller, Registered};
 use crate::dispatch::{Running, dispatch};
-use crate::informer::Informer;
+use crate::informer::{Informer, Need};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 use crate::open_namespaces::OpenNamespaces;
@@ -44,8 +44,13 @@ impl Runner {
         counted.works_at_most(self.concurrency);
         let ready = async {
             self.synced().await;
-            // A follower is warm: its caches are complete, and what has changed waits in its queue.
-            self.leadership.acquired().await;
+            // A follower is warm: its caches are complete, and what has changed waits in its queue. But the former leader may
+            // have acted on newer objects than its watches have reported.
+            let since = self.leadership.acquired().await;
+            for watched in self.watches().filter(|watched| watched.need() != Need::Helps) {
+                watched.health().demand(since);
+            }
+            self.synced().await;
         };
         let queue = controller.queue().clone();
         tokio::select! {

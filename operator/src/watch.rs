@@ -2,8 +2,9 @@
 //!
 //! A list is the begin of a watch with initial events (KEP-3157), which the same watch continues, or if the server refuses that, a list
 //! in pages. Both are as current as the server's storage. A watch that ends continues where it was. A new list is needed only after the
-//! server has dropped this position; another one follows every resync period, while the watch continues, and finds changes that no
-//! event reported (docs/adr/0002). Each kind has its own backoff, so that a kind that must not be read does not delay the others.
+//! server has dropped this position, and when this replica becomes the leader ([`Health::demand`]). Another one follows every resync
+//! period, while the watch continues, and finds changes that no event reported (docs/adr/0002). Each kind has its own backoff, so that a
+//! kind that must not be read does not delay the others.
 
 mod backoff;
 mod collection;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::ListParams;
 use kube::client::Body;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::cache::Vanished;
@@ -73,6 +74,7 @@ struct Position {
 
 /// A list that has not ended.
 struct Listing {
+    began: Instant,
     /// The newest cached version when it began.
     newest: u64,
     listed: HashSet<Key>,
@@ -93,18 +95,24 @@ impl<R: Reduce> Watch<'_, R> {
         let mut backoff = WatchBackoff::new();
         let mut position = self.list(&collection, &pulse).await;
         loop {
-            let resync = self.resync.mul_f64(1.0 - 0.1 * fastrand::f64());
             tokio::select! {
                 () = self.follow(&collection, &mut position, &pulse) => {
                     backoff.failed().await;
                     position = self.list(&collection, &pulse).await;
                 }
-                () = sleep(resync) => {
+                () = self.until_list_is_due() => {
                     debug!(resource = self.resource, "listing again");
                     backoff.worked();
                     position = self.list_again(&collection, position, &pulse).await;
                 }
             }
+        }
+    }
+
+    async fn until_list_is_due(&self) {
+        tokio::select! {
+            () = sleep(self.resync.mul_f64(1.0 - 0.1 * fastrand::f64())) => {}
+            () = self.kind.health.list_demanded(self.scope) => {}
         }
     }
 
@@ -209,6 +217,7 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn begin_list(&self) -> Listing {
         Listing {
+            began: Instant::now(),
             newest: self.kind.cache.newest(),
             listed: HashSet::new(),
         }
@@ -216,11 +225,11 @@ impl<R: Reduce> Watch<'_, R> {
 
     /// Removes what the list lacks: no event has reported that these objects were deleted.
     fn end_list(&self, listing: &Listing, version: &str) {
-        let Listing { newest, listed } = listing;
+        let Listing { began, newest, listed } = listing;
         let vanished = self.kind.cache.retain(self.scope, listed, *newest, version);
         self.remove(vanished);
         info!(resource = self.resource, objects = listed.len(), "listed");
-        self.kind.health.listed(self.scope);
+        self.kind.health.listed(self.scope, *began);
     }
 
     /// Follows the events after a position until it has expired. May be dropped and called again.

@@ -29,7 +29,7 @@ fn on(host: &str, path: &str) -> Value {
 }
 
 /// Creates an application that is younger than another one: creation times have whole seconds.
-fn younger(namespace: &Namespace, name: &str, than: &Value, spec: Value) -> Value {
+pub(crate) fn younger(namespace: &Namespace, name: &str, than: &Value, spec: Value) -> Value {
     let before: Timestamp = text(than, "/metadata/creationTimestamp").parse().unwrap();
     eventually("a second has passed", || {
         Timestamp::now().as_second() > before.as_second()

@@ -1,5 +1,7 @@
 //! One of several replicas writes, and another one takes over when it has ended, is suspended or disconnected.
 
+mod takeover;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

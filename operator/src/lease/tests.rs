@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt as _;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -76,6 +77,14 @@ fn version(lease: &Value) -> u64 {
 
 /// Returns an elector with a Lease of 15 s. `fault` returns what happens to a request, by its method and number.
 fn elector(fault: impl Fn(&Method, usize) -> Fault + Send + Sync + 'static) -> (Arc<Server>, Elector, Fence) {
+    let (server, elector, fence, _) = candidate(fault);
+    (server, elector, fence)
+}
+
+/// Like [`elector`]. Returns also whether it leads.
+fn candidate(
+    fault: impl Fn(&Method, usize) -> Fault + Send + Sync + 'static,
+) -> (Arc<Server>, Elector, Fence, Leadership) {
     let server = Arc::new(Server::default());
     let (known, fault) = (server.clone(), Arc::new(fault));
     let service = service_fn(move |request: http::Request<Body>| {
@@ -104,8 +113,8 @@ fn elector(fault: impl Fn(&Method, usize) -> Fault + Send + Sync + 'static) -> (
     let fence = Fence::closed(timings.grace);
     let metrics = Arc::new(Metrics::default());
     let caller = Caller::new(Client::new(service, "default"), metrics, Fence::open());
-    let (elector, _) = Elector::new(caller, "system".into(), "me".into(), timings, fence.clone());
-    (server, elector, fence)
+    let (elector, leadership) = Elector::new(caller, "system".into(), "me".into(), timings, fence.clone());
+    (server, elector, fence, leadership)
 }
 
 /// Whether it leads the whole time.
@@ -154,4 +163,23 @@ async fn lease_is_released_after_a_late_renewal() {
     elector.release().await;
     assert_eq!(server.holder(), "");
     assert!(!fence.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_knows_since_when_it_leads() {
+    let (_, elector, _, leadership) = candidate(|_, _| Fault::None);
+    assert!(leadership.attempted().now_or_never().is_none());
+    let begun = Instant::now();
+    assert!(leads_for(60, &elector).await);
+    let since = leadership.acquired().now_or_never();
+    assert_eq!(since, Some(begun), "renewals do not change it");
+    assert!(leadership.attempted().now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_attempt_ends_although_the_server_does_not_answer() {
+    let (_, elector, _, leadership) = candidate(|_, _| Fault::Lost);
+    assert!(leads_for(10, &elector).await, "it has not led");
+    assert!(leadership.attempted().now_or_never().is_some());
+    assert!(leadership.acquired().now_or_never().is_none());
 }

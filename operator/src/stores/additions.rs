@@ -32,13 +32,14 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use model::Child;
     use serde_json::json;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::cache::Item;
 
     fn stores() -> Stores {
         let stores = Stores::default();
-        stores.children.of(&DEPLOYMENT).health.listed(None);
+        stores.children.of(&DEPLOYMENT).health.listed(None, Instant::now());
         stores
     }
 

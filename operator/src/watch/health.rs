@@ -35,8 +35,10 @@ struct Conditions {
 /// The state of one watch.
 #[derive(Debug, Default)]
 struct Condition {
-    /// It has completed a list.
-    listed: bool,
+    /// When the newest of its complete lists began.
+    listed: Option<Instant>,
+    /// A list that began before this time is not current enough: another replica led until then.
+    demanded: Option<Instant>,
     trouble: Option<Trouble>,
 }
 
@@ -65,6 +67,10 @@ impl Conditions {
         self.everywhere.iter().chain(self.namespaces.values())
     }
 
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Condition> {
+        self.everywhere.iter_mut().chain(self.namespaces.values_mut())
+    }
+
     /// Returns the state of the watch that covers a namespace.
     fn of(&self, scope: Option<&str>) -> Option<&Condition> {
         let own = scope.and_then(|namespace| self.namespaces.get(namespace));
@@ -84,7 +90,11 @@ impl Conditions {
     }
 
     fn is_usable(&self) -> bool {
-        self.are_all(|one| one.listed || one.obstacle() == Some(Obstacle::Denied)) && self.all().any(|one| one.listed)
+        self.are_all(|one| one.listed.is_some() || one.is_denied()) && self.all().any(|one| one.listed.is_some())
+    }
+
+    fn is_current(&self) -> bool {
+        self.are_all(|one| one.is_current() || one.is_denied()) && self.all().any(Condition::is_current)
     }
 }
 
@@ -93,10 +103,24 @@ impl Condition {
         self.trouble.as_ref().map(|trouble| trouble.obstacle)
     }
 
-    /// Whether it has listed, or will not list soon.
+    fn is_denied(&self) -> bool {
+        self.obstacle() == Some(Obstacle::Denied)
+    }
+
+    /// Whether it has listed, since the time that was demanded, if any.
+    fn is_current(&self) -> bool {
+        self.listed.is_some() && self.listed >= self.demanded
+    }
+
+    /// Whether it has listed since the demanded time, or will not list soon.
     fn is_settled(&self) -> bool {
-        let hopeless = |trouble: &Trouble| trouble.obstacle != Obstacle::Server || trouble.lasts() > START_TIMEOUT;
-        self.listed || self.trouble.as_ref().is_some_and(hopeless)
+        let hopeless = |trouble: &Trouble| {
+            let since = self
+                .demanded
+                .map_or(trouble.since, |demanded| demanded.max(trouble.since));
+            trouble.obstacle != Obstacle::Server || trouble.last.saturating_duration_since(since) > START_TIMEOUT
+        };
+        self.is_current() || self.trouble.as_ref().is_some_and(hopeless)
     }
 
     fn present_trouble(&self) -> Option<&Trouble> {
@@ -143,12 +167,29 @@ impl Health {
     /// Whether everything was listed once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.0.borrow().are_all(|one| one.listed)
+        self.0.borrow().are_all(|one| one.listed.is_some())
     }
 
     /// Waits until everything was listed.
     pub async fn synced(&self) {
-        self.until(|conditions| conditions.are_all(|one| one.listed)).await;
+        self.until(|conditions| conditions.are_all(|one| one.listed.is_some()))
+            .await;
+    }
+
+    /// Demands lists that begin at this time or later. Watches whose newest list is older list again, and what waits for
+    /// lists waits for these.
+    pub fn demand(&self, since: Instant) {
+        self.0.send_modify(|conditions| {
+            for condition in conditions.all_mut() {
+                condition.demanded = Some(since);
+            }
+        });
+    }
+
+    /// Waits until a newer list than the newest one is demanded.
+    pub(super) async fn list_demanded(&self, scope: Option<&str>) {
+        let is_old = |one: &Condition| one.listed.is_some() && !one.is_current();
+        self.until(|conditions| conditions.of(scope).is_some_and(is_old)).await;
     }
 
     /// Whether a namespace was listed, and only those are missing that must not be read: the others do not wait until an
@@ -158,9 +199,9 @@ impl Health {
         self.0.borrow().is_usable()
     }
 
-    /// Waits until [`Health::is_usable`].
+    /// Waits until [`Health::is_usable`], by lists that are not older than demanded.
     pub async fn usable(&self) {
-        self.until(Conditions::is_usable).await;
+        self.until(Conditions::is_current).await;
     }
 
     /// Waits until everything was listed, or can't be. It waits for a server that does not answer: after an outage, one kind is
@@ -178,12 +219,12 @@ impl Health {
     /// Whether the objects of a namespace were listed.
     #[must_use]
     pub fn is_listed(&self, scope: Option<&str>) -> bool {
-        self.0.borrow().of(scope).is_some_and(|one| one.listed)
+        self.0.borrow().of(scope).is_some_and(|one| one.listed.is_some())
     }
 
-    /// Waits until the objects of a namespace were listed.
+    /// Waits until the objects of a namespace were listed, by a list that is not older than demanded.
     pub async fn listed_in(&self, scope: Option<&str>) {
-        self.until(|conditions| conditions.of(scope).is_some_and(|one| one.listed))
+        self.until(|conditions| conditions.of(scope).is_some_and(Condition::is_current))
             .await;
     }
 
@@ -192,7 +233,7 @@ impl Health {
     pub fn unseen(&self, namespace: &str) -> Option<String> {
         let conditions = self.0.borrow();
         let condition = conditions.of(Some(namespace));
-        if condition.is_some_and(|one| one.listed) {
+        if condition.is_some_and(|one| one.listed.is_some()) {
             return None;
         }
         let trouble = condition.and_then(Condition::present_trouble);
@@ -204,7 +245,10 @@ impl Health {
     #[must_use]
     pub fn outdated(&self, scope: Option<&str>) -> Option<String> {
         let conditions = self.0.borrow();
-        let trouble = conditions.of(scope).filter(|one| one.listed)?.present_trouble()?;
+        let trouble = conditions
+            .of(scope)
+            .filter(|one| one.listed.is_some())?
+            .present_trouble()?;
         (trouble.obstacle == Obstacle::Denied && trouble.lasts() >= DENIAL).then(|| trouble.text.clone())
     }
 
@@ -240,13 +284,13 @@ impl Health {
         self.failed(None, why.to_owned(), Obstacle::Denied);
     }
 
-    pub(crate) fn listed(&self, scope: Option<&str>) {
+    /// Records that a list has succeeded that began at this time.
+    pub(crate) fn listed(&self, scope: Option<&str>, began: Instant) {
         self.0.send_modify(|conditions| {
             conditions.lists += 1;
-            *conditions.of_mut(scope) = Condition {
-                listed: true,
-                trouble: None,
-            };
+            let condition = conditions.of_mut(scope);
+            condition.listed = Some(began);
+            condition.trouble = None;
         });
     }
 
@@ -316,11 +360,11 @@ mod tests {
         let health = of_both();
         deny(&health, BLOG);
         assert!(!health.is_usable() && !is_settled(&health), "shop is not known yet");
-        health.listed(SHOP);
+        health.listed(SHOP, Instant::now());
         assert!(health.is_usable() && is_settled(&health) && !health.is_synced());
         assert_eq!(health.unseen("shop"), None);
         assert_eq!(health.unseen("blog"), Some("no right".into()));
-        health.listed(BLOG);
+        health.listed(BLOG, Instant::now());
         assert!(health.is_synced() && health.unseen("blog").is_none());
     }
 
@@ -336,7 +380,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn start_waits_for_a_failing_server_for_a_limited_time() {
         let health = of_both();
-        health.listed(SHOP);
+        health.listed(SHOP, Instant::now());
         let fails = || health.failed(BLOG, "busy".into(), Obstacle::Server);
         assert!(fails());
         for _ in 0..2 {
@@ -348,10 +392,55 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn newer_lists_are_awaited_when_they_are_demanded() {
+        let health = of_both();
+        let is_demanded = |scope| health.list_demanded(scope).now_or_never().is_some();
+        let is_usable = || health.usable().now_or_never().is_some();
+        let list = |scope| health.listed(scope, Instant::now());
+        list(SHOP);
+        list(BLOG);
+        assert!(is_usable() && !is_demanded(SHOP));
+        advance(Duration::from_secs(1)).await;
+        let began = Instant::now();
+        advance(Duration::from_secs(1)).await;
+        health.demand(Instant::now());
+        assert!(is_demanded(SHOP) && is_demanded(BLOG));
+        assert!(!is_usable() && !is_settled(&health));
+        assert!(health.is_usable() && health.is_synced(), "the operator stays ready");
+        health.listed(SHOP, began);
+        assert!(is_demanded(SHOP), "that list began before the demand");
+        list(SHOP);
+        assert!(!is_demanded(SHOP) && health.listed_in(SHOP).now_or_never().is_some());
+        assert!(!is_usable() && health.listed_in(BLOG).now_or_never().is_none());
+        deny(&health, BLOG);
+        assert!(is_usable() && is_settled(&health), "it does not delay others");
+        assert!(health.listed_in(BLOG).now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn errors_before_a_demand_do_not_shorten_the_wait_for_the_list() {
+        let health = Health::default();
+        health.listed(None, Instant::now());
+        let fails = || health.failed(None, "away".into(), Obstacle::Server);
+        fails();
+        for _ in 0..2 {
+            advance(Duration::from_secs(30)).await;
+            fails();
+        }
+        health.demand(Instant::now());
+        for _ in 0..2 {
+            assert!(!is_settled(&health));
+            advance(Duration::from_secs(30)).await;
+            fails();
+        }
+        assert!(is_settled(&health));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn cache_is_outdated_while_lists_are_denied() {
         let health = of_both();
-        health.listed(SHOP);
-        health.listed(BLOG);
+        health.listed(SHOP, Instant::now());
+        health.listed(BLOG, Instant::now());
         let outdated = || health.outdated(SHOP).is_some();
         health.failed(SHOP, "away".into(), Obstacle::Server);
         advance(DENIAL).await;
@@ -377,7 +466,7 @@ mod tests {
         let health = Health::default();
         health.expect(&[None]);
         assert_eq!(health.unseen("shop"), Some("not listed yet".into()));
-        health.listed(None);
+        health.listed(None, Instant::now());
         assert!(health.unseen("shop").is_none() && health.is_listed(SHOP) && health.is_usable());
         assert_eq!(health.scopes(), [None]);
         assert_eq!(of_both().scopes(), [Some("blog".into()), Some("shop".into())]);

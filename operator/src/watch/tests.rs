@@ -186,6 +186,9 @@ fn request_kind(query: &str) -> String {
     }
 }
 
+/// The object whose event demands a new list.
+const TAKEOVER: &str = "takeover";
+
 /// Watches at a server that gives these answers, until it receives one more request. Before, the object `old` is cached at version 5. With
 /// the first answer that is not a refusal, the answers to creates are cached: `new-1` at version 7, and `new-2` at 10.
 async fn watched(answers: impl Into<VecDeque<Answer>>) -> Seen {
@@ -218,6 +221,7 @@ async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64
                 ended.notify_one();
                 return std::future::pending().await;
             };
+            sleep(Duration::from_millis(1)).await;
             Ok::<_, Infallible>(answer.respond())
         }
     });
@@ -230,6 +234,9 @@ async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64
         resync: Duration::from_secs(3600),
         kind: &store,
         wake: &|keys, _| {
+            if keys.iter().any(|key| &*key.name == TAKEOVER) {
+                store.health.demand(Instant::now());
+            }
             let names = keys.into_iter().map(|key| key.name.to_string());
             woken.lock().unwrap().extend(names);
         },
@@ -441,5 +448,26 @@ async fn failed_resync_does_not_end_the_watch() {
     assert_eq!(
         watched(answers).await,
         seen(&requests, &["a", "old"], &["a", "new-1", "new-2"], 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn demanded_list_begins_immediately() {
+    let all = || [added("old", 5), added("new-1", 7), added("new-2", 10)].to_vec();
+    let first = [all(), vec![end_of_initial_events(10), added(TAKEOVER, 11)]].concat();
+    let second = [all(), vec![added(TAKEOVER, 11), end_of_initial_events(11)]].concat();
+    let began = Instant::now();
+    assert_eq!(
+        watched([Events(first), EventsAndEnd(second)]).await,
+        seen(
+            &["start", "start"],
+            &["new-1", "new-2", "old", TAKEOVER],
+            &[TAKEOVER],
+            1
+        )
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "it did not wait for the resync"
     );
 }
