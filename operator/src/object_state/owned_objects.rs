@@ -2,10 +2,8 @@
 //!
 //! The garbage collector deletes the objects of a deleted owner, and the watch of the owners may report the owner's deletion
 //! later than theirs. The operator would create them again, and the garbage collector delete them again. So an owner that has
-//! lost an object is re-read before anything is created for it.
-//!
-//! An operator that has just started may be served an old list of the owners, and would change their objects back to an old
-//! spec. So an owner that existed before the operator started is re-read once before its objects are changed.
+//! lost an object is re-read before anything is created for it. Whether an owner has lost an object before the operator started is not
+//! known: one that was reconciled before is re-read before the first object is created for it.
 
 use std::collections::HashSet;
 
@@ -21,21 +19,13 @@ pub struct OwnedObjects {
     owned: Option<Present>,
     /// What the operator deletes or releases itself, as long as it may exist.
     given_up: HashSet<u64>,
-    doubts: Doubts,
+    /// Whether an object may have been deleted by another client since the owner was last read: the owner may have been deleted, too.
+    lost: bool,
 }
 
 /// Hashes of the UIDs of objects that exist, sorted.
 #[derive(Debug)]
 pub struct Present(Box<[u64]>);
-
-/// Why the cached owner may be outdated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Doubts {
-    /// An object was deleted by another client: the owner may have been deleted, too.
-    pub lost: bool,
-    /// The owner existed before the operator started, and was not read since: it may have changed.
-    pub unverified: bool,
-}
 
 impl Present {
     /// Reads the UIDs of the objects that an owner controls and that are not being deleted.
@@ -51,18 +41,18 @@ impl Present {
 }
 
 impl OwnedObjects {
-    /// Records which objects exist. Returns the doubts since the owner was last read. `has_status` is whether the owner has a
-    /// status.
-    pub fn record(&mut self, has_status: bool, present: Present) -> Doubts {
+    /// Records which objects exist. Returns whether another client may have deleted one since the owner was last read. `has_status` is
+    /// whether the owner has a status.
+    pub fn record(&mut self, has_status: bool, present: Present) -> bool {
         if let Some(owned) = &self.owned {
             let mut deleted = owned.0.iter().filter(|one| !present.contains(**one));
-            self.doubts.lost |= deleted.any(|one| !self.given_up.contains(one));
+            self.lost |= deleted.any(|one| !self.given_up.contains(one));
             self.given_up.retain(|one| present.contains(*one));
         } else {
-            self.doubts.unverified = has_status || !present.0.is_empty();
+            self.lost = has_status || !present.0.is_empty();
         }
         self.owned = Some(present);
-        self.doubts
+        self.lost
     }
 
     /// Records that the operator is about to delete or release an object.
@@ -72,13 +62,13 @@ impl OwnedObjects {
 
     /// Records that the owner was read, and is as it was cached.
     pub fn owner_verified(&mut self) {
-        self.doubts = Doubts::default();
+        self.lost = false;
     }
 }
 
 impl<S> ObjectStates<S> {
     /// Records which objects an owner has. See [`OwnedObjects::record`].
-    pub fn record_owned(&self, owner: &Key, has_status: bool, present: Present) -> Doubts {
+    pub fn record_owned(&self, owner: &Key, has_status: bool, present: Present) -> bool {
         self.with_new(owner, |state| {
             state.owned_objects.get_or_insert_default().record(has_status, present)
         })
@@ -108,25 +98,35 @@ fn hash(uid: &str) -> u64 {
 mod tests {
     use super::*;
 
-    fn record(owned: &mut OwnedObjects, has_status: bool, present: &[&str]) -> Doubts {
+    fn record(owned: &mut OwnedObjects, has_status: bool, present: &[&str]) -> bool {
         owned.record(has_status, Present::new(present.iter().copied()))
     }
 
     fn has_lost(owned: &mut OwnedObjects, present: &[&str]) -> bool {
-        record(owned, false, present).lost
+        record(owned, false, present)
+    }
+
+    /// Returns an owner that was new, and has these objects.
+    fn owning(present: &[&str]) -> OwnedObjects {
+        let mut owned = OwnedObjects::default();
+        assert!(!has_lost(&mut owned, &[]));
+        assert!(!has_lost(&mut owned, present));
+        owned
     }
 
     #[test]
-    fn owner_that_existed_before_the_operator_is_read_once() {
-        let doubts = |has_status, present: &[&str]| {
+    fn owner_that_existed_before_the_operator_may_have_lost_objects_until_it_was_read() {
+        let may_have_lost = |has_status, present: &[&str]| {
             let mut owned = OwnedObjects::default();
             let first = record(&mut owned, has_status, present);
+            assert_eq!(record(&mut owned, has_status, present), first, "it was not read");
             owned.owner_verified();
-            (first.unverified, record(&mut owned, true, &["a"]).unverified)
+            assert!(!record(&mut owned, true, present));
+            first
         };
-        assert_eq!(doubts(false, &["a"]), (true, false), "it has an object");
-        assert_eq!(doubts(true, &[]), (true, false), "it has a status");
-        assert_eq!(doubts(false, &[]), (false, false), "it is new");
+        assert!(may_have_lost(false, &["a"]), "it has an object");
+        assert!(may_have_lost(true, &[]), "it has a status");
+        assert!(!may_have_lost(false, &[]), "it is new");
     }
 
     #[test]
@@ -139,8 +139,7 @@ mod tests {
 
     #[test]
     fn deleted_objects_are_lost_until_the_owner_was_read() {
-        let mut owned = OwnedObjects::default();
-        record(&mut owned, false, &["a", "b"]);
+        let mut owned = owning(&["a", "b"]);
         assert!(has_lost(&mut owned, &["b"]));
         assert!(has_lost(&mut owned, &["b", "c"]), "the owner was not read");
         owned.owner_verified();
@@ -150,8 +149,7 @@ mod tests {
 
     #[test]
     fn objects_that_the_operator_deletes_are_not_lost() {
-        let mut owned = OwnedObjects::default();
-        record(&mut owned, false, &["a", "b"]);
+        let mut owned = owning(&["a", "b"]);
         owned.expect_deletion("a");
         assert!(!has_lost(&mut owned, &["a", "b"]), "it is being deleted");
         assert!(!has_lost(&mut owned, &["b"]));
@@ -160,8 +158,7 @@ mod tests {
 
     #[test]
     fn delete_that_fails_again_and_again_is_recorded_once() {
-        let mut owned = OwnedObjects::default();
-        record(&mut owned, false, &["a"]);
+        let mut owned = owning(&["a"]);
         for _ in 0..1000 {
             owned.expect_deletion("a");
             assert!(!has_lost(&mut owned, &["a"]));

@@ -20,7 +20,7 @@ use crate::deps::Deps;
 use crate::informer::Informer;
 use crate::key::Key;
 use crate::object_state::ObjectStates;
-use crate::object_state::owned_objects::{Doubts, Present};
+use crate::object_state::owned_objects::Present;
 use crate::object_state::retry::Retries;
 use crate::primary::{Primary as _, ReadyState};
 use crate::queue::Queue;
@@ -199,8 +199,8 @@ impl Reconciler {
         observed
     }
 
-    /// Records which children exist, and returns why the app must be re-read before they are changed.
-    fn record_owned(&self, context: &ReconcileContext<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> Doubts {
+    /// Records which children exist, and returns whether the app must be re-read before one is created.
+    fn record_owned(&self, context: &ReconcileContext<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> bool {
         let children = observed.children.iter().map(|(_, child)| child);
         let children = children.filter(|child| child.is_controlled_by(&valid.uid) && !child.deleting);
         let children = children.map(|child| &*child.uid);

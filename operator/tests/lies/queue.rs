@@ -3,14 +3,15 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use fault_proxy::{Action, Record, Requests, Rule, Verb};
+use fault_proxy::{Action, Requests, Rule, Verb};
+use kube::api::Patch;
 use serde_json::{Value, json};
 use sqs::{AddressPolicy, Clients, Credentials, Endpoint, LimitSettings};
 use tempfile::TempDir;
 use testcluster::queue_servers::ElasticMq;
 
-use crate::harness::{Operator, PATIENCE, QUEUE, ready};
-use crate::lies::{Stage, cluster, of, watches, without_initial_events};
+use crate::harness::{QUEUE, ready, text};
+use crate::lies::{Stage, cluster, watches};
 
 /// A queue service, and a folder with credentials for it.
 fn service() -> (ElasticMq, TempDir) {
@@ -48,44 +49,36 @@ fn queue_does_not_wait_for_a_resync_after_its_dead_letter_queue_is_ready() {
     shop.until(QUEUE, "orders", "the queue is ready", is_ready);
 }
 
-/// The deletion of an AppQueue ends with its finalizer. An operator with an older list must not create the queue again: nothing
-/// would delete it. Remedy: the AppQueue is read before each create.
+/// The deletion of an AppQueue ends with its finalizer. While the watch is late, its queue must not be created again: nothing would
+/// delete it. Remedy: the AppQueue is read before each create.
 #[test]
-fn operator_with_an_old_list_creates_no_queue_of_a_deleted_app_queue() {
+fn no_queue_is_created_for_an_app_queue_whose_deletion_is_reported_late() {
     let (server, folder) = service();
     let credentials = format!("--queue-credentials={}", folder.path().display());
-    let flags = ["--allow-local-queue-endpoints", &credentials];
-    let stage = Stage::scripted("old-queues", &flags, without_initial_events);
-    stage.operator.until_ready();
+    let flags = [
+        "--allow-local-queue-endpoints",
+        "--external-resync-period=1s",
+        &credentials,
+    ];
+    let stage = Stage::scripted("late-deletion", &flags, |_| {});
+    let (shop, proxy) = (&stage.shop, &stage.proxy);
     let spec = json!({"sqs": {"region": "us-east-1", "endpoint": server.url()}});
-    stage
-        .shop
-        .create(QUEUE, json!({"metadata": {"name": "orders"}, "spec": spec}));
-    stage.shop.until(QUEUE, "orders", "the queue is ready", is_ready);
-    let Stage { operator, proxy, shop } = stage;
-    let next = |operator: Operator| {
-        operator.kill();
-        let flags: Vec<&str> = ["--watch-namespace", "old-queues"].into_iter().chain(flags).collect();
-        let next = cluster().spawn_operator_behind(&proxy, &flags);
-        next.until_ready();
-        next
-    };
-    // Its list is the old one.
-    let operator = next(operator);
+    shop.create(QUEUE, json!({"metadata": {"name": "orders"}, "spec": spec}));
+    let queue = shop.until(QUEUE, "orders", "the queue is ready", is_ready);
+    let late = proxy.add(Rule::new(watches(QUEUE), Action::FreezeWatches));
+    // A person ends the deletion by hand.
     shop.delete(QUEUE, "orders");
+    let none: Patch<Value> = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    shop.patch(QUEUE, "orders", none);
     shop.until_gone(QUEUE, "orders");
-    let lists = Requests::with(&[Verb::List]).on(QUEUE.plural());
-    proxy.add(Rule::new(lists, Action::ServeList(2)));
-    proxy.add(Rule::new(watches(QUEUE), Action::FreezeWatches));
-    let since = proxy.records().len();
-    let _operator = next(operator);
-    let gets = Requests::with(&[Verb::Get]).on(QUEUE.plural());
-    let has_read = |records: &[Record]| !of(&records[since..], &gets).is_empty();
-    proxy.wait_for(PATIENCE, has_read).unwrap();
-    proxy.clear();
-    shop.settle();
+    let since = stage.asked();
     let endpoint = Endpoint::parse(&server.url(), "us-east-1").unwrap();
     let credentials = Arc::new(Credentials::new("test".to_owned(), "test".to_owned(), None));
     let client = Clients::new(AddressPolicy::AllowLocal, LimitSettings::default()).client(endpoint, credentials);
+    cluster().block_on(client.delete(text(&queue, "/status/url"))).unwrap();
+    // The resync does not find the queue.
+    stage.until_asked(since, &Requests::with(&[Verb::Get]).on(QUEUE.plural()), 1);
+    proxy.remove(late);
+    shop.settle();
     assert_eq!(cluster().block_on(client.list("")).unwrap(), [""; 0]);
 }

@@ -6,8 +6,8 @@ use fault_proxy::{Action, Answer, Events, Record, Requests, Rule, Verb};
 use kube::api::Patch;
 use serde_json::{Value, json};
 
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, Operator, PATIENCE, POD, PODSET, SERVICE, ready, text, uid, web};
-use crate::lies::{Stage, cluster, continued, expired, of, starts, watches, without_initial_events};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, POD, PODSET, SERVICE, ready, text, uid, web};
+use crate::lies::{Stage, continued, expired, of, starts, watches, without_initial_events};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]
@@ -348,53 +348,4 @@ fn silent_watch_is_restarted() {
     );
     stage.proxy.clear();
     stage.shop.until_back(DEPLOYMENT, &before);
-}
-
-/// What an operator is given when it starts may be older than what the last one has done. Remedy: what is older than the
-/// operator is re-read before its first write (`OwnedObjects`). Without it, the image is rolled back and the pods
-/// deleted, until the watch reports it.
-#[test]
-fn operator_that_starts_with_an_old_list_reverts_no_change() {
-    let stage = Stage::scripted("old-list", &[], without_initial_events);
-    stage.operator.until_ready();
-    stage.shop.settled_app("shop", web());
-    stage.shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
-    let Stage { operator, proxy, shop } = stage;
-    let next = |operator: Operator| {
-        operator.kill();
-        let next = cluster().spawn_operator_behind(&proxy, &["--watch-namespace", "old-list"]);
-        next.until_ready();
-        next
-    };
-    // Its list is the old one.
-    let operator = next(operator);
-    let runs = |image: &'static str| {
-        let is_there = move |child: &Value| text(child, "/spec/template/spec/containers/0/image") == image;
-        shop.set("shop", json!({"image": image}));
-        shop.until(DEPLOYMENT, "shop", "it has the image", is_there)
-    };
-    runs("nginx:1.28");
-    shop.set_podset("set", json!({"replicas": 3}));
-    shop.until_pods("set", &["set-0", "set-1", "set-2"]);
-    let pods = || -> Vec<String> { shop.pods().values().map(|pod| uid(pod).to_owned()).collect() };
-    let before = pods();
-    let lies = [APP, PODSET].map(|kind| {
-        let lists = Requests::with(&[Verb::List]).on(kind.plural());
-        let old = proxy.add(Rule::new(lists, Action::ServeList(2)));
-        [old, proxy.add(Rule::new(watches(kind), Action::FreezeWatches))]
-    });
-    let since = proxy.records().len();
-    let _operator = next(operator);
-    let has_read = |kind: Kind, records: &[Record]| {
-        let gets = Requests::with(&[Verb::Get]).on(kind.plural());
-        !of(&records[since..], &gets).is_empty()
-    };
-    let both = |records: &[Record]| has_read(APP, records) && has_read(PODSET, records);
-    proxy.wait_for(PATIENCE, both).unwrap();
-    for lie in lies.into_iter().flatten() {
-        proxy.remove(lie);
-    }
-    let deployment = runs("nginx:1.29");
-    assert_eq!(deployment["metadata"]["generation"], 3, "two changes: {deployment:#}");
-    assert_eq!(pods(), before);
 }

@@ -12,7 +12,6 @@ use super::super::status_writer::{OwnerState, ReconcileContext};
 use super::Reconciler;
 use crate::apply::Outcome;
 use crate::apply::children::Applier;
-use crate::object_state::owned_objects::Doubts;
 use crate::result::Error;
 
 impl Reconciler {
@@ -27,7 +26,7 @@ impl Reconciler {
     ) -> Result<Vec<Failure>, Error> {
         let (desired, conflict) = self.desired_children(context, valid);
         let observed = self.observe(&context.key);
-        let doubts = self.record_owned(context, valid, &observed);
+        let lost = self.record_owned(context, valid, &observed);
         let Plan {
             actions,
             mut failures,
@@ -35,7 +34,7 @@ impl Reconciler {
         } = plan(valid, &desired, &observed);
         failures.extend(conflict);
         let actions = self.limit_rewrites(context, actions).await;
-        match self.verify_owner(context, doubts, &actions).await? {
+        match self.verify_owner(context, lost, &actions).await? {
             Ok(()) => failures.extend(self.execute_all(context, valid, &observed, actions).await?),
             Err(failure) => failures.push(failure),
         }
@@ -78,20 +77,18 @@ impl Reconciler {
         actions
     }
 
-    /// Reads the app from the API server if the cached one may be outdated and actions depend on it. The inner error is the
-    /// reason why it could not be read; then no action must be executed.
+    /// Reads the app from the API server before a child is created, if children were `lost`: the app may have been deleted. The inner
+    /// error is the reason why it could not be read; then no action must be executed.
     ///
     /// # Errors
     /// Returns an error if the app has changed or was deleted.
     async fn verify_owner(
         &self,
         context: &ReconcileContext<AppDeploy>,
-        doubts: Doubts,
+        lost: bool,
         actions: &[Action],
     ) -> Result<Result<(), Failure>, Error> {
-        let creates = actions.iter().any(|action| matches!(action, Action::Create { .. }));
-        let is_doubtful = doubts.lost && creates || doubts.unverified && !actions.is_empty();
-        if !is_doubtful {
+        if !lost || !actions.iter().any(is_create) {
             return Ok(Ok(()));
         }
         match self.status_writer.verify_owner(context).await {
@@ -177,6 +174,10 @@ impl Reconciler {
         );
         self.status_writer.warn(app, "ScaledByAnother", &message).await;
     }
+}
+
+fn is_create(action: &Action) -> bool {
+    matches!(action, Action::Create { .. })
 }
 
 /// Returns a hash of the child that an action writes.

@@ -18,7 +18,7 @@ use tracing::debug;
 use super::Reconciler;
 use crate::apply::pods::{Applier, CONCURRENCY};
 use crate::key::Key;
-use crate::object_state::owned_objects::{Doubts, Present};
+use crate::object_state::owned_objects::Present;
 use crate::object_state::progress::Progress;
 use crate::reconcile::status_writer::{OwnerState, ReconcileContext};
 use crate::result::Error;
@@ -111,7 +111,7 @@ impl Reconciler {
         let ReconcileContext { key, object: set, .. } = context;
         let (pods, valid) = (&self.stores.set_pods, applier.valid);
         let known = pods.of(key);
-        let doubts = self.record_owned(context, valid, &known);
+        let lost = self.record_owned(context, valid, &known);
         let memory = self.progress(key, |progress| progress.memory(&valid.template));
         let now = Timestamp::now().as_second();
         let seen = known.seen(&memory, now);
@@ -135,14 +135,13 @@ impl Reconciler {
             return (None, advance);
         }
         // No pod is created or adopted for a deleted set: it would be garbage-collected.
-        let needs_the_set = matches!(step, Step::Adopt(_)) || doubts.lost && matches!(step, Step::Create(_));
-        let reads = needs_the_set || doubts.unverified;
-        match if reads {
+        let needs_the_set = matches!(step, Step::Adopt(_)) || lost && matches!(step, Step::Create(_));
+        match if needs_the_set {
             self.status_writer.verify_owner(context).await
         } else {
             Ok(OwnerState::Same)
         } {
-            Ok(OwnerState::Same) if reads => self.states.owner_verified(key),
+            Ok(OwnerState::Same) if needs_the_set => self.states.owner_verified(key),
             Ok(OwnerState::Same) => {}
             Ok(OwnerState::Changed) => return (None, StepResult::Ended(Error::Stale)),
             Ok(OwnerState::Gone) => return (None, StepResult::Ended(Error::Deleted)),
@@ -169,8 +168,8 @@ impl Reconciler {
         (Some(step), advance)
     }
 
-    /// Records which pods exist, and returns why the set must be re-read before they are changed.
-    fn record_owned(&self, context: &ReconcileContext<PodSet>, valid: &ValidPodSet, known: &Known) -> Doubts {
+    /// Records which pods exist, and returns whether the set must be re-read before one is created.
+    fn record_owned(&self, context: &ReconcileContext<PodSet>, valid: &ValidPodSet, known: &Known) -> bool {
         let ours = |pod: &&SetPod| pod.is_controlled_by(valid) && !pod.deleting;
         let pods = known.pods.iter().filter(ours).map(|pod| &*pod.uid);
         let has_status = context.object.status.is_some();
