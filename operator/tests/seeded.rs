@@ -16,7 +16,7 @@ use testcluster::checkout::root;
 use crate::harness::{build_operator, run};
 
 /// A bug, the plan that finds it, and a part of the reported problem: the table of docs/reliability.md.
-const SEEDS: [(&str, &str, &str); 20] = [
+const SEEDS: [(&str, &str, &str); 21] = [
     (
         "LostOnRelist",
         "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: unobserved",
@@ -29,7 +29,7 @@ const SEEDS: [(&str, &str, &str); 20] = [
     ),
     (
         "GeneratedNames",
-        "set-template: watch pods of appdeploy.dev/podset: stale",
+        "set-template: create pods set-0 #2: late after a crash",
         "pods, at most 2 were allowed",
     ),
     (
@@ -66,6 +66,11 @@ const SEEDS: [(&str, &str, &str); 20] = [
     (
         "StaleTrusted",
         "app-image: watch appdeploys: stale",
+        "deployments/web.metadata.generation: expected 2, found 4",
+    ),
+    (
+        "TakesOverBlindly",
+        "led-app: watch appdeploys: stale",
         "deployments/web.metadata.generation: expected 2, found 4",
     ),
     ("Panics", "app-create: create services web: 410", "panicked"),

@@ -35,8 +35,9 @@ pub enum Fault {
     /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
     /// events in the meantime are only visible in a new list.
     Gap,
-    /// After all steps the operator restarts, and its list is the one from the start of the run: it lists in pages, because the
-    /// server has no initial events. With a standby, the standby does not receive the events of the last step, and then becomes the leader.
+    /// After all steps the operator restarts, and its API server has an old cache: a list in pages that asks for any version
+    /// (`resourceVersion=0`) is answered as at the start of the run, and the watch lags behind. With a standby, the watch of the
+    /// standby lags behind in the last step, and then the standby becomes the leader.
     Stale,
     /// The queue service answers with this error, and does not carry out the call.
     Service(ServiceError),

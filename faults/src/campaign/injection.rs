@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::plan::Plan;
 use super::replica::Replica;
 use super::service::{DEADLINE, LAGGING_READS};
-use fault_proxy::{Action, Answer, Listener, Rule, RuleId, Verb};
+use fault_proxy::{Action, Answer, Listener, Record, Rule, RuleId, Verb};
 
 /// How long the operator may take to restart a watch that was interrupted. Its backoff grows up to half a minute.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -124,7 +124,7 @@ impl<'a> Injection<'a> {
                 run.replica.proxy.remove(lost);
             }
             Fault::Stale if is_last && let Some(standby) = run.standby() => {
-                let frozen = standby.proxy.add(Rule::new(watch, Action::FreezeWatches));
+                let frozen = standby.proxy.add(Rule::new(watch, Action::FreezeOpenWatches));
                 self.standby_rule.get_or_init(|| frozen);
                 user_action()?;
             }
@@ -146,20 +146,23 @@ impl<'a> Injection<'a> {
             verb: Verb::List,
             ..self.plan.call.clone()
         };
-        let old = Rule::new(lists.requests(), Action::ServeList(1));
-        let old = run.replica.proxy.add(old);
-        let frozen = Rule::new(self.plan.call.requests(), Action::FreezeWatches);
-        let frozen = run.replica.proxy.add(frozen);
+        let lists = lists.requests();
+        let proxy = &run.replica.proxy;
+        let old = proxy.add(Rule::new(lists.clone(), Action::ServeList(1)));
+        let frozen = proxy.add(Rule::new(self.plan.call.requests(), Action::FreezeWatches));
+        let since = proxy.records().len();
         run.replica.restart()?;
         run.until_ready()?;
         run.until_quiet();
-        self.hidden.fetch_add(run.replica.proxy.hits(old), Ordering::Relaxed);
-        run.replica.proxy.remove(old);
-        run.replica.proxy.remove(frozen);
+        let is_list = |record: &&Record| lists.contain(&record.request);
+        let listed = proxy.records().iter().skip(since).filter(is_list).count();
+        self.hidden.fetch_add(listed, Ordering::Relaxed);
+        proxy.remove(old);
+        proxy.remove(frozen);
         Ok(())
     }
 
-    /// Kills the leader, so that the standby becomes the leader with its state from before the last step.
+    /// Kills the leader, so that the standby becomes the leader while its watch lags behind.
     fn succeed(&self, run: &Execution<'_>, standby: &Replica<'_>) -> Result<()> {
         run.until_quiet();
         run.replica.kill()?;
