@@ -186,7 +186,7 @@ fn every_convention_has_a_test_or_a_reason() -> Result<()> {
 const FAULTS: [(char, usize); 12] = [
     ('A', 9),
     ('B', 18),
-    ('C', 6),
+    ('C', 7),
     ('D', 7),
     ('E', 11),
     ('F', 16),
