@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use kube::core::ObjectMeta;
+use serde_json::{Value, to_value};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::fields::{METADATA, Node, content, is_empty_variable};
@@ -34,11 +35,18 @@ impl Digest {
         Self(leaves.into())
     }
 
-    /// Like [`Digest::of`], of the metadata of one object and of these top-level fields of another one.
-    pub(crate) fn of_parts(metadata: &Value, data: &Value, fields: &[&str]) -> Self {
+    /// Like [`Digest::of`], of this metadata and of these top-level fields of an object.
+    pub(crate) fn of_parts(meta: &ObjectMeta, data: &Value, fields: &[&str]) -> Self {
         let mut leaves = Vec::new();
         let mut add = |path: &str, value: &str| leaves.push(leaf(path, value));
-        visit(metadata, &mut add);
+        for (field, texts) in [("labels", &meta.labels), ("annotations", &meta.annotations)] {
+            for (key, text) in texts.iter().flatten().filter(|(_, text)| !text.is_empty()) {
+                add(&format!("{field}.{key}"), text);
+            }
+        }
+        if let Some(owners) = meta.owner_references.as_ref().and_then(|owners| to_value(owners).ok()) {
+            walk(&owners, &mut "ownerReferences".to_owned(), &mut add);
+        }
         for (name, value) in fields.iter().filter_map(|name| Some((name, data.get(name)?))) {
             walk(value, &mut (*name).to_owned(), &mut add);
         }
@@ -178,6 +186,15 @@ mod tests {
         let wanted = json!({"spec": {"replicas": 1, "template": {"spec": {
             "containers": [{"name": "app", "image": "nginx", "env": [], "resources": {"limits": {"cpu": "0.5"}}}]}}}});
         assert_eq!(Digest::of(&live).lacks(&wanted), None);
+    }
+
+    #[test]
+    fn parts_of_an_object_have_its_digest() {
+        let object = json!({"metadata": {"labels": {"app": "web", "a.resources.limits.cpu": "0.5", "none": ""},
+            "annotations": {"note": "yes"}, "ownerReferences": [{"apiVersion": "v1", "kind": "App", "name": "web", "uid": "u1"}]},
+            "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "app", "image": "nginx"}]}}}, "status": {"ready": 1}});
+        let meta = serde_json::from_value(object["metadata"].clone()).unwrap();
+        assert_eq!(Digest::of_parts(&meta, &object, &["spec"]), Digest::of(&object));
     }
 
     #[test]

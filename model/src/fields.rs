@@ -83,5 +83,6 @@ pub(crate) fn is_nothing(value: &Value) -> bool {
 }
 
 fn is_quantity(path: &str) -> bool {
-    path.contains(".resources.limits.") || path.contains(".resources.requests.")
+    let is_metadata = || METADATA.iter().any(|field| path.starts_with(field));
+    (path.contains(".resources.limits.") || path.contains(".resources.requests.")) && !is_metadata()
 }

@@ -1,8 +1,8 @@
 //! Objects that are reduced to what is kept of them while they are parsed.
 //!
 //! A list or a watch would otherwise hold whole objects as trees, which take up to fifty times the bytes that they were sent
-//! in, and anyone who may create an object chooses those bytes. Here an object stays text until it is reduced, large ones one
-//! at a time, and parts above a limit are not parsed at all.
+//! in, and anyone who may create an object chooses those bytes. Here all but the metadata stays text until it is reduced, large
+//! objects one at a time, and parts above a limit are not parsed at all.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::cache::{Equivalent, Item};
 use crate::guard::guarded;
 use crate::key::Key;
 
-/// Objects larger than this are parsed one at a time.
+/// Objects larger than this are reduced one at a time.
 const LARGE: usize = 64 * 1024;
 
 static PARSING: Mutex<()> = Mutex::new(());
@@ -51,6 +51,20 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Parses the metadata of an object.
+    ///
+    /// # Errors
+    /// When it is not an object of the API.
+    pub fn parse(text: &'a RawValue) -> Result<Self, serde_json::Error> {
+        let raw: RawObject<'_> = serde_json::from_str(text.get())?;
+        Ok(Self {
+            meta: raw.metadata.into_meta(),
+            spec: raw.spec,
+            status: raw.status,
+            whole: text,
+        })
+    }
+
     /// Returns a top-level field. Another one than `spec` and `status` costs another pass over the text.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'a RawValue> {
@@ -115,30 +129,31 @@ impl<R: Reduce> Reduced<R> {
     /// # Errors
     /// When it is not an object of the API.
     pub fn parse(text: &RawValue) -> Result<Self, serde_json::Error> {
-        let is_large = text.get().len() > LARGE;
-        // The lock only limits memory, so a panic leaves no broken state.
-        let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
-        let raw: RawObject<'_> = serde_json::from_str(text.get())?;
-        let meta = raw.metadata.into_meta();
-        let names = ObjectMeta {
-            name: meta.name.clone(),
-            namespace: meta.namespace.clone(),
-            uid: meta.uid.clone(),
-            resource_version: meta.resource_version.clone(),
-            ..ObjectMeta::default()
-        };
-        let parts = Parts {
-            meta,
-            spec: raw.spec,
-            status: raw.status,
-            whole: text,
-        };
-        let outcome = match guarded(R::resource(), &Key::of(&names), || R::reduce(parts)) {
-            Some(Some(item)) => Outcome::Kept(item),
-            Some(None) => Outcome::Ignored,
-            None => Outcome::Failed,
-        };
-        Ok(Self { meta: names, outcome })
+        let parts = Parts::parse(text)?;
+        Ok(Self {
+            meta: ObjectMeta {
+                name: parts.meta.name.clone(),
+                namespace: parts.meta.namespace.clone(),
+                uid: parts.meta.uid.clone(),
+                resource_version: parts.meta.resource_version.clone(),
+                ..ObjectMeta::default()
+            },
+            outcome: reduce::<R>(parts),
+        })
+    }
+}
+
+/// Reduces an object.
+#[must_use]
+pub fn reduce<R: Reduce>(parts: Parts<'_>) -> Outcome<R::Value> {
+    let is_large = parts.whole.get().len() > LARGE;
+    // The lock only limits memory, so a panic leaves no broken state.
+    let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
+    let key = Key::of(&parts.meta);
+    match guarded(R::resource(), &key, || R::reduce(parts)) {
+        Some(Some(item)) => Outcome::Kept(item),
+        Some(None) => Outcome::Ignored,
+        None => Outcome::Failed,
     }
 }
 

@@ -28,7 +28,7 @@ use crate::cache::Vanished;
 use crate::key::Key;
 use crate::liveness::Pulse;
 use crate::queue::Priority;
-use crate::reduced::{Outcome, Reduce, Reduced};
+use crate::reduced::{Outcome, Reduce, Reduced, reduce};
 use crate::stores::Store;
 
 use backoff::WatchBackoff;
@@ -166,8 +166,9 @@ impl<R: Reduce> Watch<'_, R> {
             let line = line.ok_or_else(|| Error::new("the watch has ended before the end of its initial events"))?;
             match Event::parse(line)? {
                 Event::Changed(object) => {
-                    let kept = self.store(&object, listing.newest, Priority::Resync)?;
-                    listing.listed.extend(kept);
+                    listing
+                        .listed
+                        .extend(self.store(object, listing.newest, Priority::Resync));
                 }
                 Event::Deleted(object) => {
                     listing.listed.remove(&object.key);
@@ -204,7 +205,7 @@ impl<R: Reduce> Watch<'_, R> {
             for object in page.objects() {
                 listing
                     .listed
-                    .extend(self.store(&object?, listing.newest, Priority::Resync)?);
+                    .extend(self.store(object?, listing.newest, Priority::Resync));
             }
             token = page.next().map(ToOwned::to_owned);
             if token.is_none() {
@@ -277,8 +278,9 @@ impl<R: Reduce> Watch<'_, R> {
         };
         position.version = match Event::parse(line)? {
             Event::Changed(object) => {
-                self.store(&object, 0, Priority::Change)?;
-                object.version
+                let version = object.version.clone();
+                self.store(object, 0, Priority::Change);
+                version
             }
             Event::Deleted(object) => {
                 self.remove(self.kind.cache.remove(&object.key, &object.version));
@@ -290,14 +292,15 @@ impl<R: Reduce> Watch<'_, R> {
         Ok(true)
     }
 
-    /// Stores an object, unless a newer version above `outdated` is cached. It is parsed only if it is news. Returns its name, if
-    /// objects like it are kept.
-    fn store(&self, object: &Object<'_>, outdated: u64, priority: Priority) -> Result<Option<Key>, Error> {
-        let (key, cache) = (object.key.clone(), &self.kind.cache);
-        if !cache.is_news(&key, &object.version, outdated) {
-            return Ok(Some(key));
+    /// Stores an object, unless a newer version above `outdated` is cached. Its spec and its status are parsed only if it is news.
+    /// Returns its name, if objects like it are kept.
+    fn store(&self, object: Object<'_>, outdated: u64, priority: Priority) -> Option<Key> {
+        let Object { key, version, parts } = object;
+        let cache = &self.kind.cache;
+        if !cache.is_news(&key, &version, outdated) {
+            return Some(key);
         }
-        Ok(match Reduced::<R>::parse(object.text)?.outcome {
+        match reduce::<R>(parts) {
             Outcome::Kept(item) => {
                 self.wake(cache.upsert_listed(item, outdated), priority);
                 Some(key)
@@ -305,7 +308,7 @@ impl<R: Reduce> Watch<'_, R> {
             Outcome::Ignored => None,
             // It exists and can't be read: the cached version stays.
             Outcome::Failed => Some(key),
-        })
+        }
     }
 
     fn remove(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {

@@ -106,9 +106,6 @@ impl Child {
     #[must_use]
     pub fn read(kind: &ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
         let annotation = |key: &str| meta.annotations.as_ref()?.get(key).cloned();
-        let whole = serde_json::json!({
-            "metadata": {"labels": meta.labels, "annotations": meta.annotations, "ownerReferences": meta.owner_references},
-        });
         Self {
             uid: meta.uid.clone().unwrap_or_default(),
             controller: controller(meta).map(|(_, uid)| uid.to_owned()),
@@ -117,7 +114,7 @@ impl Child {
             finalizers: meta.finalizers.clone().unwrap_or_default(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),
-            digest: Digest::of_parts(&whole, data, kind.digest),
+            digest: Digest::of_parts(meta, data, kind.digest),
             state: (kind.read)(meta, data),
         }
     }

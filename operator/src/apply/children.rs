@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use http::Request as HttpRequest;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::core::{DynamicObject, Request, Status};
+use kube::core::{Request, Status};
 use model::children::INGRESS;
 use model::plan::{name_conflict, ports_patch};
-use model::{Action, Child, ChildId, ChildKind, Failure, children};
+use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
 use tracing::{debug, info};
 
 use super::Outcome;
-use crate::cache::Cache;
+use crate::cache::{Cache, Item};
 use crate::call::{CallError, Caller, about, by_us, is_another_uid};
 use crate::key::Key;
+use crate::reduced::{Outcome as Reducing, Reduced};
 use crate::stores::Stores;
-use crate::stores::children::child;
+use crate::stores::children::{ChildObject, reading};
 
 /// Writes the children of one app.
 pub struct Applier<'a> {
@@ -60,7 +61,7 @@ impl Applier<'_> {
         match self.write("create", id, request).await {
             Ok(created) => {
                 info!(child = id.kind.as_str(), "created");
-                self.store(id, &created);
+                self.cache(id).upsert(created);
                 Ok(Outcome::Done)
             }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(id).await,
@@ -73,13 +74,11 @@ impl Applier<'_> {
     async fn read_name_owner(&self, id: &ChildId) -> Result<Outcome, Failure> {
         let request = self.collection(id).get(&id.name, &GetParams::default());
         match self.write("get", id, request).await {
-            Ok(found) => match children::controller(&found.metadata) {
-                Some((_, uid)) if uid == self.uid => {
-                    self.store(id, &found);
-                    Ok(Outcome::Stale)
-                }
-                _ => Err(name_conflict(id, &self.app.name, &child(id.kind, &found).value)),
-            },
+            Ok(found) if found.value.is_controlled_by(self.uid) => {
+                self.cache(id).upsert(found);
+                Ok(Outcome::Stale)
+            }
+            Ok(found) => Err(name_conflict(id, &self.app.name, &found.value)),
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Stale),
             Err(error) => Err(failure("get", id, error)),
         }
@@ -116,7 +115,7 @@ impl Applier<'_> {
         }
         match answer {
             Ok(applied) => {
-                self.store(id, &applied);
+                self.cache(id).upsert(applied);
                 Ok(Outcome::Done)
             }
             // The object was deleted, whether or not another one has its name now.
@@ -125,7 +124,7 @@ impl Applier<'_> {
         }
     }
 
-    async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<DynamicObject, CallError> {
+    async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<Item<Arc<Child>>, CallError> {
         let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
         let request = self.collection(id).patch(&id.name, &params, &Patch::Apply(object));
         self.write("patch", id, request).await
@@ -141,18 +140,25 @@ impl Applier<'_> {
             ..DeleteParams::default()
         };
         // The answer is a Status, or the object if it has a finalizer. In both cases the watch reports the deletion.
-        match self
-            .write("delete", id, self.collection(id).delete(&id.name, &params))
-            .await
+        match send(
+            self.caller,
+            "delete",
+            id.kind,
+            self.collection(id).delete(&id.name, &params),
+        )
+        .await
         {
             Ok(answer) => {
                 info!(child = id.kind.as_str(), "deleted what is no longer wanted");
                 let cache = self.cache(id);
-                if answer.metadata.uid.as_deref() == Some(uid) && answer.metadata.deletion_timestamp.is_some() {
+                match answer.outcome {
                     // It still exists, and an Ingress still serves its host.
-                    cache.upsert_known(child(id.kind, &answer));
-                } else {
-                    cache.forget(&self.key(id));
+                    Reducing::Kept(child) if child.value.uid == uid && child.value.deleting => {
+                        cache.upsert_known(child);
+                    }
+                    _ => {
+                        cache.forget(&self.key(id));
+                    }
                 }
                 Ok(Outcome::Done)
             }
@@ -166,22 +172,13 @@ impl Applier<'_> {
         Outcome::Stale
     }
 
-    fn store(&self, id: &ChildId, object: &DynamicObject) {
-        self.cache(id).upsert(child(id.kind, object));
-    }
-
     async fn write(
         &self,
         verb: &'static str,
         id: &ChildId,
         request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<DynamicObject, CallError> {
-        let answer = self.caller.send(verb, id.kind.plural, request).await?;
-        // A delete is answered by a Status, which has no name.
-        if verb == "delete" {
-            return Ok(answer);
-        }
-        about(&id.name, answer)
+    ) -> Result<Item<Arc<Child>>, CallError> {
+        exchange(self.caller, verb, id.kind, &id.name, request).await
     }
 
     fn collection(&self, id: &ChildId) -> Request {
@@ -204,10 +201,8 @@ impl Applier<'_> {
 pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result<(), Failure> {
     let kind = &INGRESS;
     let request = collection(&app.namespace, kind).get(&app.name, &GetParams::default());
-    let answer = caller.send("get", kind.plural, request).await;
-    match answer.and_then(|found| about(&app.name, found)) {
+    match exchange(caller, "get", kind, &app.name, request).await {
         Ok(found) => {
-            let found = child(kind, &found);
             // This includes the Ingress of a deleted app of the same name, which serves until it is garbage-collected.
             if found.value.is_of_app(&app.name) {
                 stores.children.of(kind).cache.upsert(found);
@@ -218,6 +213,29 @@ pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result
         Err(CallError::Refused(status)) if status.is_not_found() => Ok(()),
         Err(error) => Err(error.failure("get", kind.as_str(), &app.name)),
     }
+}
+
+/// Sends a request, and returns the child that the answer is about.
+async fn exchange(
+    caller: &Caller,
+    verb: &'static str,
+    kind: &'static ChildKind,
+    name: &str,
+    request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Item<Arc<Child>>, CallError> {
+    match about(name, send(caller, verb, kind, request).await?)?.outcome {
+        Reducing::Kept(child) => Ok(child),
+        Reducing::Ignored | Reducing::Failed => Err(CallError::Lost("the answer could not be read".to_owned())),
+    }
+}
+
+async fn send(
+    caller: &Caller,
+    verb: &'static str,
+    kind: &'static ChildKind,
+    request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
+) -> Result<Reduced<ChildObject>, CallError> {
+    reading(kind, caller.send(verb, kind.plural, request)).await
 }
 
 fn failure(verb: &str, id: &ChildId, error: CallError) -> Failure {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, children};
 
@@ -112,33 +111,18 @@ impl Equivalent for Child {
     }
 }
 
-/// Reduces a child. Its changes queue the app of its name, which may need that name, and for kinds with their own names the app
-/// that controls it.
-#[must_use]
-pub fn child(kind: &ChildKind, object: &DynamicObject) -> Item<Arc<Child>> {
-    let key = Key::of(&object.metadata);
-    let controller = children::controller(&object.metadata).filter(|_| kind.own_names);
-    let app = controller.and_then(|(owner, _)| Some(Key::new(&key.namespace, owner.strip_prefix("AppDeploy ")?)));
-    Item {
-        owners: app.into_iter().chain([key.clone()]).collect(),
-        key,
-        version: object.metadata.resource_version.clone().unwrap_or_default(),
-        value: Arc::new(Child::read(kind, &object.metadata, &object.data)),
-    }
-}
-
 tokio::task_local! {
     /// The kind whose lists and watches the current task reads. The API server does not repeat the kind in the items of a
     /// list, and an object is reduced while it is parsed.
     static READING: &'static ChildKind;
 }
 
-/// Runs a watch that reads [`ChildObject`]s of a kind.
-pub async fn reading<T>(kind: &'static ChildKind, watch: impl Future<Output = T>) -> T {
-    READING.scope(kind, watch).await
+/// Runs a watch or a request that reads [`ChildObject`]s of a kind.
+pub async fn reading<T>(kind: &'static ChildKind, reads: impl Future<Output = T>) -> T {
+    READING.scope(kind, reads).await
 }
 
-/// A child as lists and watches show it. It can be parsed only within [`reading`].
+/// A child as lists, watches and answers show it. It can be parsed only within [`reading`].
 #[derive(Debug)]
 pub struct ChildObject;
 
@@ -149,7 +133,8 @@ impl Reduce for ChildObject {
         READING.try_with(|kind| kind.plural).unwrap_or("children")
     }
 
-    /// A child that is too large counts as having none of the fields that are wanted.
+    /// A child that is too large counts as having none of the fields that are wanted. Its changes queue the app of its name, which
+    /// may need that name, and for kinds with their own names the app that controls it.
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
         let kind = READING.try_with(|kind| *kind).ok()?;
         let names = kind.digest.iter().copied().chain(["status"]);
@@ -163,11 +148,16 @@ impl Reduce for ChildObject {
                 }
             }
         }
-        let object = DynamicObject {
-            types: None,
-            metadata: object.meta,
-            data: data.into(),
-        };
-        Some(child(kind, &object))
+        let meta = object.meta;
+        let key = Key::of(&meta);
+        let controller = children::controller(&meta).filter(|_| kind.own_names);
+        let app = controller.and_then(|(owner, _)| Some(Key::new(&key.namespace, owner.strip_prefix("AppDeploy ")?)));
+        let value = Arc::new(Child::read(kind, &meta, &data.into()));
+        Some(Item {
+            owners: app.into_iter().chain([key.clone()]).collect(),
+            key,
+            version: meta.resource_version.unwrap_or_default(),
+            value,
+        })
     }
 }

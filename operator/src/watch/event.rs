@@ -1,4 +1,4 @@
-//! Parses the events of a watch and the objects of a list, each as far as it must be read to know whether it is news.
+//! Parses the events of a watch and the objects of a list, except for the specs and the statuses of the objects.
 
 use kube::core::Status;
 use serde::Deserialize;
@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 use crate::key::Key;
+use crate::reduced::Parts;
 
 /// The annotation of the bookmark after the initial events of a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -28,15 +29,15 @@ pub enum Event<'a> {
     Failed(Box<Status>),
 }
 
-/// An object that is not parsed yet, except for its name and its version.
+/// An object of which only the metadata is parsed.
 #[derive(Debug)]
 pub struct Object<'a> {
     /// Its name.
     pub key: Key,
     /// Its `resourceVersion`.
     pub version: String,
-    /// The whole object.
-    pub text: &'a RawValue,
+    /// The object.
+    pub parts: Parts<'a>,
 }
 
 /// A page of a list.
@@ -88,16 +89,19 @@ impl Event<'_> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads the name and the version of an object.
+    /// Reads the metadata of an object.
     ///
     /// # Errors
     /// When it is not an object of the API.
     pub fn parse(text: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let NamedHead { metadata } = serde_json::from_str(text.get())?;
+        let parts = Parts::parse(text)?;
+        if parts.meta.name.is_none() {
+            return Err(serde::de::Error::missing_field("name"));
+        }
         Ok(Self {
-            key: Key::new(&metadata.namespace.unwrap_or_default(), &metadata.name),
-            version: metadata.resource_version.unwrap_or_default(),
-            text,
+            key: Key::of(&parts.meta),
+            version: parts.meta.resource_version.clone().unwrap_or_default(),
+            parts,
         })
     }
 }
@@ -147,19 +151,6 @@ struct Head {
 #[serde(rename_all = "camelCase")]
 struct BookmarkMeta {
     annotations: Option<BTreeMap<String, String>>,
-    resource_version: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct NamedHead {
-    metadata: NamedMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NamedMeta {
-    name: String,
-    namespace: Option<String>,
     resource_version: Option<String>,
 }
 
