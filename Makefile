@@ -175,9 +175,8 @@ test: ## Unit tests, tests on private control planes, and stories on the real no
 	echo "make test: build took $$(($$(date +%s) - start)) s"; \
 	mkdir -p target && rm -f $(FAILED) $(STORIES); \
 	was=$$(test -f target/cluster/mode && echo up); stories=test-stories; \
-	$(if $(IMG),$(TESTCLUSTER) up || { stories=; echo test-e2e >> $(FAILED); };) \
-	$(MAKE) --keep-going --jobs=$(JOBS) $$stories test-parts; \
-	$(if $(IMG),test -n "$$was" || $(TESTCLUSTER) down || echo test-e2e >> $(FAILED);) \
+	$(if $(IMG),$(TESTCLUSTER) up || { stories=; echo test-e2e >> $(FAILED); test -n "$$was" || $(TESTCLUSTER) down; };) \
+	$(MAKE) --keep-going --jobs=$(JOBS) WAS=$$was $$stories test-parts; \
 	failed=$$(test ! -f $(FAILED) || tr '\n' ' ' < $(FAILED)); \
 	long=$$(cargo test --quiet --workspace --tests -- --ignored --list 2>/dev/null | grep -c ': test$$'); \
 	echo "make test: $$long long tests $(if $(APPDEPLOY_TEST_LONG),run,skipped: make test-long runs them)"; \
@@ -195,6 +194,7 @@ test-parts:
 test-stories:
 	@start=$$(date +%s); \
 	$(MAKE) test-e2e > $(STORIES) 2>&1 || echo test-e2e >> $(FAILED); \
+	$(if $(IMG),$(if $(WAS),,$(TESTCLUSTER) down >> $(STORIES) 2>&1 || echo test-e2e >> $(FAILED);)) \
 	echo "make test: test-e2e took $$(($$(date +%s) - start)) s" >> $(STORIES); \
 	cat $(STORIES)
 
