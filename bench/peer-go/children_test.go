@@ -67,19 +67,19 @@ func TestWrittenObjectIsUsedUntilTheCacheHasIt(t *testing.T) {
 	var written written
 	written.add(version("10"))
 	for _, older := range []string{"", "9"} {
-		if newer := written.newer(version(older)); newer == nil || newer.GetResourceVersion() != "10" {
-			t.Errorf("%v is newer than version %q", newer, older)
+		if !written.get(version(older)).isNewer(version(older)) {
+			t.Errorf("version 10 is not newer than version %q", older)
 		}
 	}
 	if written.isOwn(version("9")) || !written.isOwn(version("10")) {
 		t.Error("only the event of version 10 is the operator's own")
 	}
-	if newer := written.newer(version("9")); newer != nil {
-		t.Errorf("%v is still stored after its event", newer)
+	if written.get(version("9")).isNewer(version("9")) {
+		t.Error("version 10 is still stored after its event")
 	}
 	written.add(version("11"))
 	written.remove(version("11"))
-	if newer := written.newer(version("")); newer != nil {
-		t.Errorf("%v is still stored after its deletion", newer)
+	if written.get(version("")).isNewer(version("")) {
+		t.Error("version 11 is still stored after its deletion")
 	}
 }

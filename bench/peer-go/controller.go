@@ -91,12 +91,16 @@ func requestFor(object client.Object) reconcile.Request {
 
 // Reconcile updates the children and the status of one AppDeploy. It sends no request if nothing differs.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	app := &AppDeploy{}
+	app := &AppDeploy{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}
+	written := r.written.get(app)
 	if err := r.Get(ctx, request.NamespacedName, app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !app.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the children.
+	}
+	if written.isNewer(app) {
+		app.Status = written.object.(*AppDeploy).Status
 	}
 	var result ctrl.Result
 	deployment, err := ensure(ctx, r, app, desireDeployment, &result)
@@ -150,19 +154,17 @@ func ensure[T any, P object[T]](
 // current returns a child from the cache, or as it was written after that.
 func current[T any, P object[T]](ctx context.Context, r *reconciler, app *AppDeploy, result *ctrl.Result) (P, error) {
 	cached := P(new(T))
+	cached.SetNamespace(app.Namespace)
+	cached.SetName(app.Name)
+	written := r.written.get(cached)
 	err := r.Get(ctx, client.ObjectKeyFromObject(app), cached)
-	if err != nil {
-		cached.SetNamespace(app.Namespace)
-		cached.SetName(app.Name)
-	}
-	newer := r.written.newer(cached)
-	if newer == nil {
+	if !written.isNewer(cached) {
 		return cached, err
 	}
 	if err != nil {
 		result.RequeueAfter = writtenTimeout
 	}
-	return newer.(P), nil
+	return written.object.(P), nil
 }
 
 func create[T any, P object[T]](ctx context.Context, r *reconciler, app *AppDeploy, desire func(*AppDeploy, P)) (P, error) {
@@ -186,7 +188,7 @@ func (r *reconciler) wrote(ctx context.Context, response client.Object, err erro
 	r.written.add(response)
 	cached := reflect.New(reflect.TypeOf(response).Elem()).Interface().(client.Object)
 	if r.Get(ctx, client.ObjectKeyFromObject(response), cached) == nil {
-		r.written.newer(cached)
+		r.written.observe(cached)
 	}
 	return nil
 }
@@ -200,21 +202,17 @@ func wrap(child client.Object, err error) error {
 
 // writeStatus patches the status if it differs.
 func (r *reconciler) writeStatus(ctx context.Context, app *AppDeploy, d *appsv1.Deployment, failure error) error {
-	before := *app
-	if newer, ok := r.written.newer(app).(*AppDeploy); ok {
-		before.Status = newer.Status
-	}
-	after := before.DeepCopy()
+	after := app.DeepCopy()
 	after.Status.ObservedGeneration = app.Generation
 	if failure == nil {
 		after.Status.ReadyReplicas = d.Status.ReadyReplicas
 		after.Status.URL = "http://" + host(app) + "/"
 	}
 	meta.SetStatusCondition(&after.Status.Conditions, readyCondition(app, d, failure))
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+	if equality.Semantic.DeepEqual(app.Status, after.Status) {
 		return nil
 	}
-	err := r.wrote(ctx, after, r.Status().Patch(ctx, after, client.MergeFrom(&before)))
+	err := r.wrote(ctx, after, r.Status().Patch(ctx, after, client.MergeFrom(app)))
 	return client.IgnoreNotFound(err)
 }
 

@@ -45,36 +45,38 @@ func (w *written) add(object client.Object) {
 	w.objects[keyOf(object)] = writtenObject{object, time.Now()}
 }
 
-// newer returns the written object if it is newer than the one in the cache, and forgets it otherwise. The resource
-// version of an object that is not in the cache is empty.
-func (w *written) newer(cached client.Object) client.Object {
+// get returns what was written. It is called before the cache is read, because an event then removes the entry.
+func (w *written) get(object client.Object) writtenObject {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	key := keyOf(cached)
-	entry, ok := w.objects[key]
-	if !ok {
-		return nil
+	return w.objects[keyOf(object)]
+}
+
+// isNewer reports whether this is newer than the object in the cache, whose resource version is empty if there is none.
+func (o writtenObject) isNewer(cached client.Object) bool {
+	if o.object == nil {
+		return false
 	}
 	version := cached.GetResourceVersion()
-	if version == "" && time.Since(entry.at) < writtenTimeout {
-		return entry.object
+	if version == "" {
+		return time.Since(o.at) < writtenTimeout
 	}
-	order, err := resourceversion.CompareResourceVersion(version, entry.object.GetResourceVersion())
-	if err == nil && order < 0 {
-		return entry.object
+	order, err := resourceversion.CompareResourceVersion(version, o.object.GetResourceVersion())
+	return err == nil && order < 0
+}
+
+// observe forgets what was written unless it is newer than the object in the cache.
+func (w *written) observe(cached client.Object) {
+	if !w.get(cached).isNewer(cached) {
+		w.remove(cached)
 	}
-	delete(w.objects, key)
-	return nil
 }
 
 // isOwn reports whether an event has the object as this operator has written it, so that no reconcile is needed.
 func (w *written) isOwn(object client.Object) bool {
-	w.lock.Lock()
-	entry, ok := w.objects[keyOf(object)]
-	w.lock.Unlock()
-	isOwn := ok && entry.object.GetResourceVersion() == object.GetResourceVersion()
-	w.newer(object)
-	return isOwn
+	written := w.get(object).object
+	w.observe(object)
+	return written != nil && written.GetResourceVersion() == object.GetResourceVersion()
 }
 
 // remove forgets an object that was deleted.
