@@ -20,6 +20,7 @@ mod requests;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek as _, SeekFrom};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 
 pub use requests::{Request, Requests};
 
-use crate::kubectl::{self, Kubectl};
+use crate::administrator::Administrator;
 
 /// How long the log may lag behind a response.
 const LAG: Duration = Duration::from_secs(10);
@@ -60,7 +61,7 @@ pub enum Error {
     },
     /// The API server did not answer the request that marks a position in the log.
     #[error("failed to mark a position in the audit log: the API server must be up for that")]
-    Mark(#[from] kubectl::Error),
+    Mark(#[source] io::Error),
     /// The log did not show the marker in time.
     #[error("the audit log {} did not show a request within {} s", path.display(), LAG.as_secs())]
     Lag {
@@ -87,12 +88,19 @@ pub struct AuditLog {
     path: PathBuf,
     /// The offset of its first byte: earlier lines are of an earlier test.
     start: u64,
-    kubectl: Kubectl,
+    administrator: Administrator,
+    /// The address of the API server.
+    address: SocketAddr,
 }
 
 impl AuditLog {
-    pub(crate) fn new(path: PathBuf, start: u64, kubectl: Kubectl) -> Self {
-        Self { path, start, kubectl }
+    pub(crate) const fn new(path: PathBuf, start: u64, administrator: Administrator, address: SocketAddr) -> Self {
+        Self {
+            path,
+            start,
+            administrator,
+            address,
+        }
     }
 
     /// Returns the length of the file, after it has all requests that were answered before this call.
@@ -173,12 +181,12 @@ impl AuditLog {
     /// Waits until the log has all requests that were answered before this call, and returns the number of lines.
     ///
     /// The API server writes the line of a request while it completes the response, so a client may receive the response
-    /// before the log has the line. A marker that is sent after that, over another connection, takes longer.
+    /// before the log has the line. A marker that is sent after that, over a new connection, takes longer.
     fn settle(&self) -> Result<usize, Error> {
         static MARKERS: AtomicU32 = AtomicU32::new(0);
         let number = MARKERS.fetch_add(1, Ordering::Relaxed);
         let uri = format!("{MARKER}{}-{number}.", std::process::id());
-        self.kubectl.run(&["get", "--raw", &uri])?;
+        self.administrator.get(self.address, &uri).map_err(Error::Mark)?;
         let started = Instant::now();
         while started.elapsed() < LAG {
             let mut lines = 0;

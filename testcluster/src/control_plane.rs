@@ -85,6 +85,9 @@ pub enum Error {
     /// The data of etcd could not be copied.
     #[error("failed to copy the data of etcd")]
     CopyStore(#[source] io::Error),
+    /// The administrator has no valid certificate.
+    #[error("failed to prepare requests to the API server")]
+    Connect(#[source] io::Error),
     /// The keys of etcd could not be read or written.
     #[error("failed to read or write the keys of etcd")]
     Keys(#[source] io::Error),
@@ -196,11 +199,7 @@ impl ControlPlane {
     /// Returns the audit log of the API server.
     #[must_use]
     pub fn audit(&self) -> AuditLog {
-        AuditLog::new(
-            self.apiserver.audit_log(),
-            self.audit_start.load(Ordering::Relaxed),
-            self.kubectl.clone(),
-        )
+        self.apiserver.audit_log(self.audit_start.load(Ordering::Relaxed))
     }
 
     /// Stops the API server. etcd keeps running.
@@ -226,7 +225,7 @@ impl ControlPlane {
     pub fn start_apiserver(&self) -> Result<(), Error> {
         let mut running = lock(&self.running);
         if running.is_none() {
-            *running = Some(self.apiserver.start(&self.kubectl)?);
+            *running = Some(self.apiserver.start()?);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! HTTP requests for probes and pages, without a client library.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -57,15 +57,20 @@ impl<'a> Request<'a> {
     /// # Errors
     /// When there is no connection, or no HTTP response in time.
     pub fn send(&self, address: SocketAddr) -> io::Result<Response> {
+        let mut stream = TcpStream::connect_timeout(&address, self.timeout)?;
+        stream.set_read_timeout(Some(self.timeout))?;
+        self.exchange(&mut stream)
+    }
+
+    /// Sends the request over a connection that is used for nothing else.
+    pub(crate) fn exchange(&self, stream: &mut (impl Read + Write)) -> io::Result<Response> {
         let Self {
             method,
             path,
             host,
             body,
-            timeout,
+            timeout: _,
         } = self;
-        let mut stream = TcpStream::connect_timeout(&address, *timeout)?;
-        stream.set_read_timeout(Some(*timeout))?;
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: appdeploy-test\r\nContent-Type: application/json\r\n\
@@ -73,7 +78,11 @@ impl<'a> Request<'a> {
             body.len()
         )?;
         let mut response = Vec::new();
-        stream.read_to_end(&mut response)?;
+        match stream.read_to_end(&mut response) {
+            // A server need not announce the end of a TLS connection.
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            _ => {}
+        }
         Response::parse(&String::from_utf8_lossy(&response)).ok_or_else(|| io::Error::other("the response is not HTTP"))
     }
 }

@@ -18,6 +18,7 @@
 //!
 //! Everything is synchronous: a test is a sequence of steps, with or without a runtime.
 
+mod administrator;
 pub mod audit;
 pub mod binaries;
 pub mod checkout;

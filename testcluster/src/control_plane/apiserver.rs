@@ -6,8 +6,9 @@ use std::process::Command;
 
 use super::Error;
 use super::readiness::{Readiness, free_port, on_free_ports};
+use crate::administrator::Administrator;
+use crate::audit::AuditLog;
 use crate::binaries::{Binaries, Program};
-use crate::kubectl::Kubectl;
 use crate::pki::{self, Authority};
 use crate::process::Process;
 
@@ -27,6 +28,7 @@ pub(super) struct ApiServer {
     program: PathBuf,
     folder: PathBuf,
     arguments: Vec<String>,
+    administrator: Administrator,
     port: u16,
 }
 
@@ -78,6 +80,7 @@ impl ApiServer {
             program: binaries.path(Program::KubeApiserver),
             folder: folder.to_owned(),
             arguments,
+            administrator: Administrator::new(authority).map_err(Error::Connect)?,
             port: 0,
         })
     }
@@ -85,18 +88,17 @@ impl ApiServer {
     /// Starts it on a free port, which it keeps. `kubeconfig` is called with the URL before the start.
     pub(super) fn start_on_free_port(
         &mut self,
-        kubectl: &Kubectl,
         kubeconfig: impl Fn(&str) -> Result<(), pki::Error>,
     ) -> Result<Process, Error> {
         on_free_ports(|| {
             self.port = free_port()?;
             kubeconfig(&self.url())?;
-            self.start(kubectl)
+            self.start()
         })
     }
 
     /// Starts it on its port, and waits until it is ready.
-    pub(super) fn start(&self, kubectl: &Kubectl) -> Result<Process, Error> {
+    pub(super) fn start(&self) -> Result<Process, Error> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -105,12 +107,10 @@ impl ApiServer {
             .env("GOGC", "400");
         let mut process = Process::spawn(&command, &self.folder.join("apiserver.log"))?;
         let mut readiness = Readiness::of(&mut process);
-        // A connection costs less than a kubectl, and this takes seconds on a busy machine.
-        readiness.wait_for_port(self.port)?;
-        let readiness = readiness.slowly();
-        readiness.wait_for(|| kubectl.run(&["get", "--raw", "/readyz"]).map(drop))?;
-        // The API server creates it after it reports readiness, and most tests use it first.
-        readiness.wait_for(|| kubectl.run(&["get", "--raw", "/api/v1/namespaces/default"]).map(drop))?;
+        // The API server creates the namespace after it reports readiness, and most tests use it first.
+        for path in ["/readyz", "/api/v1/namespaces/default"] {
+            readiness.wait_for(|| self.administrator.get(self.address(), path).map(drop))?;
+        }
         Ok(process)
     }
 
@@ -122,8 +122,14 @@ impl ApiServer {
         format!("https://{}", self.address())
     }
 
-    pub(super) fn audit_log(&self) -> PathBuf {
-        self.folder.join(AUDIT_LOG)
+    /// Returns its audit log from an offset.
+    pub(super) fn audit_log(&self, start: u64) -> AuditLog {
+        AuditLog::new(
+            self.folder.join(AUDIT_LOG),
+            start,
+            self.administrator.clone(),
+            self.address(),
+        )
     }
 }
 

@@ -104,7 +104,7 @@ impl Builder {
         )?;
         let admin = folder.path().join(ADMIN_KUBECONFIG);
         let kubectl = Kubectl::new(binaries.path(Program::Kubectl), admin.clone());
-        let running = apiserver.start_on_free_port(&kubectl, |url| {
+        let running = apiserver.start_on_free_port(|url| {
             write_kubeconfig(&admin, url, &authority, "testcluster-admin", &["system:masters"])
         })?;
         self.apply_definitions(&kubectl)?;

@@ -3,7 +3,7 @@
 //! A port can't be reserved for a child process, so another process may bind it first. A component that failed to bind its
 //! port is started again on another one.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,12 +56,6 @@ impl<'a> Readiness<'a> {
     pub(super) fn slowly(&mut self) -> &mut Self {
         self.pause = PAUSE;
         self
-    }
-
-    /// Waits until a process listens on `port`.
-    pub(super) fn wait_for_port(&mut self, port: u16) -> Result<(), Error> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        self.wait_for(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)).map(drop))
     }
 
     /// Waits until `ready` returns no error.
