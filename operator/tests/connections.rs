@@ -44,12 +44,13 @@ fn load(shop: &Namespace, operator: &Operator) -> usize {
     most
 }
 
-/// Returns the writes that were repeated: those that were refused because the object exists, or because it has changed.
-fn repeated(shop: &Namespace, mark: Mark) -> Vec<String> {
+/// Returns the writes that were refused. A write that is repeated after it was carried out is refused with 409, because the
+/// object exists or has changed.
+fn refused(shop: &Namespace, mark: Mark) -> Vec<String> {
     let requests = shop.asked_since(mark).writes();
-    let conflicts = requests.iter().filter(|request| request.code == 409);
-    conflicts
-        .map(|request| format!("{} {}", request.what(), request.name))
+    let refused = requests.iter().filter(|request| request.code >= 400);
+    refused
+        .map(|request| format!("{} {}: {}", request.what(), request.name, request.code))
         .collect()
 }
 
@@ -99,7 +100,7 @@ fn goaway_loses_no_request_and_repeats_no_write() {
         shop.until_reported(name);
     }
     shop.settle();
-    assert_eq!(repeated(&shop, mark), [""; 0]);
+    assert_eq!(refused(&shop, mark), [""; 0]);
     let asked = shop.asked_since(mark);
     for resource in ["deployments", "services", "ingresses"] {
         let creates = asked
