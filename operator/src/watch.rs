@@ -330,12 +330,13 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn report(&self, error: &Error) {
         let (resource, namespace) = (self.resource, self.scope);
+        let is_expected = error.is_of_a_new_kind();
         let (obstacle, error) = (error.obstacle(), error.message(resource));
         // Once for each error, not for each attempt.
-        if self.kind.health.failed(self.scope, error.clone(), obstacle) {
+        if self.kind.health.failed(self.scope, error.clone(), obstacle) && !is_expected {
             warn!(resource, namespace, error, "the watch failed, and is retried");
         } else {
-            debug!(resource, namespace, error, "the watch failed again");
+            debug!(resource, namespace, error, "the watch is retried");
         }
     }
 }

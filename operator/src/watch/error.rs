@@ -65,6 +65,12 @@ impl Error {
         matches!(self.cause, Cause::NoInitialEvents | Cause::Status(400 | 403 | 422))
     }
 
+    /// Whether the server has just begun to serve the kind. It opens the storage of a custom resource at the first request, which
+    /// it refuses, and has it some milliseconds later.
+    pub(super) fn is_of_a_new_kind(&self) -> bool {
+        self.cause == Cause::Status(429) && self.message.contains("storage is (re)initializing")
+    }
+
     /// Returns what keeps the watch from working.
     pub(super) const fn obstacle(&self) -> Obstacle {
         match self.cause {
@@ -183,6 +189,14 @@ mod tests {
         assert_eq!(all, expected);
         assert!(!Error::new("cut").refuses_initial_events());
         assert!(Error::without_initial_events("ignored").refuses_initial_events());
+    }
+
+    #[test]
+    fn only_the_opening_of_a_storage_is_of_a_new_kind() {
+        let of = |code, message: &str| Error::from(Status::failure(message, "Any").with_code(code));
+        assert!(of(429, "storage is (re)initializing").is_of_a_new_kind());
+        assert!(!of(429, "too many requests, please try again later").is_of_a_new_kind());
+        assert!(!of(500, "storage is (re)initializing").is_of_a_new_kind());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, SERVICE, config, web};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, PODSET, QUEUE, SERVICE, config, web};
 
 #[test]
 fn missing_crd_is_reported_and_waited_for() {
@@ -36,6 +36,25 @@ fn missing_crd_is_reported_and_waited_for() {
     shop.app("again", web());
     shop.until_there(INGRESS, "again");
     assert!(shop.get(DEPLOYMENT, "shop").is_null(), "of a deleted app");
+}
+
+/// The API server refuses the first watch of a kind that it has just begun to serve.
+#[test]
+fn operator_that_starts_right_after_the_crds_warns_of_nothing() {
+    let cluster = Arc::new(Cluster::without_crd(ControlPlane::builder()));
+    for kind in [PODSET, QUEUE, APP] {
+        let crd = config(&format!("crd/{}.yaml", kind.plural()));
+        cluster.control_plane.apply(&crd).unwrap();
+    }
+    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    cluster.control_plane.kubectl(&wait).unwrap();
+    let operator = cluster.operator(&[]);
+    let log = operator.log();
+    assert!(
+        log.contains("storage is (re)initializing"),
+        "nothing was refused\n{log}"
+    );
+    assert!(!log.contains("WARN"), "{log}");
 }
 
 /// An image that is newer than its installation. Remedies: each controller waits only for what it needs
