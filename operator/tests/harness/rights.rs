@@ -51,17 +51,7 @@ impl Rights {
         let events = log.into_iter().flatten().map_while(Result::ok);
         let events = events.filter(|line| line.contains(OPERATOR));
         lines.extend(events.filter_map(|line| line_of(&serde_json::from_str(&line).ok()?)));
-        // An API server that has just come up denies for a moment what its rules allow. The tests do not change the
-        // rules, so a missing right is never allowed.
-        let allowed = |line: &str| {
-            line.strip_prefix("denied")
-                .map(|asked| lines.contains(&format!("used{asked}")))
-        };
         lines
-            .iter()
-            .filter(|line| allowed(line) != Some(true))
-            .cloned()
-            .collect()
     }
 }
 
