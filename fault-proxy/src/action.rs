@@ -1,8 +1,13 @@
 //! The actions of a proxy other than forwarding: plain values, so that a test reads as its script.
+//!
+//! Closing the connection of a request or a watch means with HTTP/2: its stream is reset with `INTERNAL_ERROR`, and others on the
+//! same connection continue.
 
 use std::time::Duration;
 
-use crate::request::Request;
+use h2::Reason;
+
+use crate::request::{Request, Transport};
 use crate::selection::Events;
 
 /// The action for a request or a watch.
@@ -16,7 +21,7 @@ pub enum Action {
     Disconnect,
     /// Forwards, and closes the connection without an answer: the request is done, and the client can't know.
     ForwardThenDisconnect,
-    /// Resets the connection; the API server never receives the request.
+    /// Resets the connection, also with HTTP/2; the API server never receives the request.
     Reset,
     /// Forwards, and closes the connection after this many bytes of the answer's body.
     Truncate(usize),
@@ -24,6 +29,16 @@ pub enum Action {
     Hang,
     /// Forwards, and does not answer while the rule exists; then closes the connection.
     ForwardThenHang,
+    /// Forwards, and answers without a body while the rule exists; then sends the body. A watch begins and sends no events.
+    StallAnswer,
+    /// Shuts down the connection with a GOAWAY frame. Requests that it includes are answered, and the connection stays open for
+    /// them. The API server never receives later ones of the same connection.
+    GoAway(GoAway),
+    /// Resets the stream of the request with this error code; the API server never receives the request.
+    ResetStream(Reason),
+    /// Leaves the client no window for the last byte of the request's body while the rule exists. Without it, the request is not
+    /// complete, and is not forwarded.
+    StallRequest,
     /// Holds the request while the rule exists; then forwards it, even if its client no longer exists: a write that
     /// arrives late.
     Hold,
@@ -43,6 +58,8 @@ pub enum Action {
     Stop(Point),
     /// Opens the watch, and closes its connection after this many events.
     CutAfterEvents(usize),
+    /// Opens the watch, and closes its connection instead of sending the first of these events.
+    CutBefore(Events),
     /// Sends no events to watches, including open ones, while their connections stay open. When the rule is removed, they
     /// receive all events that they missed.
     FreezeWatches,
@@ -76,8 +93,22 @@ impl Action {
 
     /// Returns whether it can be applied to a request.
     pub(crate) fn may_concern(&self, request: &Request) -> bool {
-        !matches!(self, Self::ServeList(_)) || request.may_be_answered_from_a_cache()
+        match self {
+            Self::ServeList(_) => request.may_be_answered_from_a_cache(),
+            Self::GoAway(_) | Self::ResetStream(_) => request.transport != Transport::Http1,
+            Self::StallRequest => request.transport == Transport::Http2WithoutEnd,
+            _ => true,
+        }
     }
+}
+
+/// The requests that a GOAWAY frame includes, because the server processes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoAway {
+    /// The request of the rule, and earlier ones.
+    Included,
+    /// Only earlier ones: the request of the rule is in flight, and is excluded.
+    Excluded,
 }
 
 /// A point in the life of a request.

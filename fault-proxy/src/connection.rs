@@ -1,11 +1,12 @@
-//! A client's connection, and its own connection to the API server.
+//! A client's connection, and its own connections to the API server.
 //!
-//! With one upstream connection for each client's the proxy needs no pool, the API server sees connections as clients open
-//! them, and a cut on one side cuts the other.
+//! A client of HTTP/1.1 has one connection to the API server, one of HTTP/2 as many as it has requests at a time. So the proxy
+//! needs no pool that clients share, and a cut on one side cuts the other.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -16,7 +17,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use crate::error::BoxError;
@@ -28,21 +29,23 @@ pub(crate) struct Upstream {
     pub(crate) connector: Option<TlsConnector>,
 }
 
-/// A client's connection, and one to the API server, which is opened when it is first needed and again when it was
-/// closed.
+/// A client's connection, and those to the API server, which are opened when they are needed.
 pub(crate) struct Connection {
-    client: OwnedFd,
+    /// The socket, until it is reset.
+    client: Mutex<Option<OwnedFd>>,
+    is_reset: watch::Sender<bool>,
     upstream: Upstream,
-    sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    senders: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
 impl Connection {
-    /// Returns the connection of `client`; the one to the API server is opened with the first request.
+    /// Returns the connection of `client`.
     pub(crate) fn new(client: OwnedFd, upstream: Upstream) -> Self {
         Self {
-            client,
+            client: Mutex::new(Some(client)),
+            is_reset: watch::Sender::new(false),
             upstream,
-            sender: Mutex::default(),
+            senders: Mutex::default(),
         }
     }
 
@@ -52,22 +55,49 @@ impl Connection {
             l_onoff: 1,
             l_linger: 0,
         };
-        Ok(setsockopt(&self.client, sockopt::Linger, &at_once)?)
+        // The reset is sent when the last descriptor is closed, so this one must not outlive the connection.
+        if let Some(client) = lock(&self.client).take() {
+            setsockopt(&client, sockopt::Linger, &at_once)?;
+        }
+        self.is_reset.send_replace(true);
+        Ok(())
+    }
+
+    /// Waits until the connection must be reset.
+    pub(crate) async fn until_reset(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.is_reset.subscribe().wait_for(|is_reset| *is_reset).await;
+    }
+
+    /// Returns whether the connection must be reset.
+    pub(crate) fn is_reset(&self) -> bool {
+        *self.is_reset.borrow()
     }
 
     /// Sends a request to the API server.
     pub(crate) async fn send(&self, request: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, BoxError> {
-        let mut sender = self.sender.lock().await;
-        let open = match sender.take() {
-            Some(mut open) if !open.is_closed() => open.ready().await.ok().map(|()| open),
-            _ => None,
-        };
-        let open = match open {
-            Some(open) => open,
+        let idle = self.idle();
+        let mut sender = match idle {
+            Some(sender) => sender,
             None => self.upstream.open().await?,
         };
-        Ok(sender.insert(open).send_request(request).await?)
+        let response = sender.send_request(request).await?;
+        // It is ready again after the end of the response.
+        lock(&self.senders).push(sender);
+        Ok(response)
     }
+
+    /// Takes an open connection to the API server that no request uses.
+    fn idle(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let mut senders = lock(&self.senders);
+        senders.retain(|sender| !sender.is_closed());
+        let ready = senders.iter().position(SendRequest::is_ready)?;
+        Some(senders.swap_remove(ready))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Upstream {

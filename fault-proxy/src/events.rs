@@ -10,13 +10,23 @@ use tokio::sync::oneshot;
 use crate::error::{Body, BoxError, injected};
 use crate::request::Request;
 use crate::script::{Script, Verdict, Watch};
+use crate::selection::Events;
+
+/// Where a watch breaks.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    /// After this many events.
+    After(usize),
+    /// Instead of the first of these events.
+    Before(Events),
+}
 
 /// Returns the events of `upstream` that the rules let through. `place` is the index of the request in the record.
 pub(crate) fn filter(
     upstream: Incoming,
     (place, request): (usize, Request),
     watch: Watch,
-    cut_after: Option<usize>,
+    cut: Option<Cut>,
     script: Arc<Script>,
 ) -> Body {
     let (sender, body) = Channel::new(1);
@@ -27,7 +37,7 @@ pub(crate) fn filter(
         request,
         script,
         sender,
-        left: cut_after,
+        cut,
         told: Vec::new(),
     };
     tokio::spawn(async move {
@@ -65,7 +75,7 @@ struct Stream {
     request: Request,
     script: Arc<Script>,
     sender: Sender<Bytes, BoxError>,
-    left: Option<usize>,
+    cut: Option<Cut>,
     /// Events that may have to be sent again, without bookmarks.
     told: Vec<Bytes>,
 }
@@ -73,7 +83,7 @@ struct Stream {
 impl Stream {
     async fn run(&mut self, mut upstream: Incoming) -> End {
         let mut pending = Vec::new();
-        while self.left != Some(0) {
+        while !matches!(self.cut, Some(Cut::After(0))) {
             let Some(frame) = upstream.frame().await else {
                 return End::Said;
             };
@@ -92,6 +102,9 @@ impl Stream {
     /// Passes or drops one event; returns how the watch ends, if it does.
     async fn pass(&mut self, event: Vec<u8>) -> Option<End> {
         let read = serde_json::from_slice(&event).unwrap_or_default();
+        if matches!(&self.cut, Some(Cut::Before(events)) if events.contain(&read)) {
+            return Some(End::Broken);
+        }
         // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
@@ -112,7 +125,10 @@ impl Stream {
                 return Some(End::Said);
             }
         }
-        self.left = self.left.map(|left| left.saturating_sub(1));
-        (self.left == Some(0)).then_some(End::Broken)
+        let Some(Cut::After(left)) = &mut self.cut else {
+            return None;
+        };
+        *left = left.saturating_sub(1);
+        (*left == 0).then_some(End::Broken)
     }
 }

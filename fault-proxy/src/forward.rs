@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -13,44 +14,33 @@ use crate::action::{Action, Answer, Edit, Point};
 use crate::connection::Connection;
 use crate::edit::apply;
 use crate::error::{Body, BoxError, injected};
-use crate::events::filter;
+use crate::events::{Cut, filter};
 use crate::request::{Request, Verb};
 use crate::script::{Decided, Script};
 use crate::sqs;
+use crate::stalled::stalled;
 
-/// Processes `request`. An error closes the client's connection, like that to a server that has crashed.
+/// Processes a request of HTTP/1.1. An error closes the client's connection, like that to a server that has crashed.
 pub(crate) async fn forward(
     request: http::Request<Incoming>,
     connection: Arc<Connection>,
     script: Arc<Script>,
 ) -> Result<Response<Body>, BoxError> {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    let read = sqs::read(&parts, &body).unwrap_or_else(|| Request::read(&parts.method, &parts.uri, &body));
+    let read = read(&parts, &body);
     let (place, decided) = script.decide(&read);
-    // Content that is edited must not be compressed.
-    parts.headers.remove(ACCEPT_ENCODING);
-    let errand = Exchange {
-        request: http::Request::from_parts(parts, Full::new(body)),
-        read,
-        place,
-        connection,
-        script: Arc::clone(&script),
-    };
-    let response = match decided {
-        Decided::Pass => errand.pass(None).await?,
-        Decided::Act(id, action) => errand.act(id, action).await?,
-        Decided::Stopped => {
-            script.until_going().await;
-            return Err(injected("the client was stopped"));
-        }
-    };
-    script.answered(place, None, Some(response.status().as_u16()));
-    Ok(response)
+    let exchange = Exchange::new(parts, body, (place, read), connection, script);
+    exchange.respond(decided).await
+}
+
+/// Parses a request.
+pub(crate) fn read(parts: &Parts, body: &[u8]) -> Request {
+    sqs::read(parts, body).unwrap_or_else(|| Request::read(&parts.method, &parts.uri, body))
 }
 
 /// A request, and the connection to the API server.
-struct Exchange {
+pub(crate) struct Exchange {
     request: http::Request<Full<Bytes>>,
     read: Request,
     place: usize,
@@ -59,6 +49,40 @@ struct Exchange {
 }
 
 impl Exchange {
+    /// Returns the exchange of a request that is recorded at this index.
+    pub(crate) fn new(
+        mut parts: Parts,
+        body: Bytes,
+        (place, read): (usize, Request),
+        connection: Arc<Connection>,
+        script: Arc<Script>,
+    ) -> Self {
+        // Content that is edited must not be compressed.
+        parts.headers.remove(ACCEPT_ENCODING);
+        Self {
+            request: http::Request::from_parts(parts, Full::new(body)),
+            read,
+            place,
+            connection,
+            script,
+        }
+    }
+
+    /// Answers as decided. After an error there must be no answer.
+    pub(crate) async fn respond(self, decided: Decided) -> Result<Response<Body>, BoxError> {
+        let (place, script) = (self.place, Arc::clone(&self.script));
+        let response = match decided {
+            Decided::Pass => self.pass(None).await?,
+            Decided::Act(id, action) => self.act(id, action).await?,
+            Decided::Stopped => {
+                script.until_going().await;
+                return Err(injected("the client was stopped"));
+            }
+        };
+        script.answered(place, None, Some(response.status().as_u16()));
+        Ok(response)
+    }
+
     async fn act(self, id: RuleId, action: Action) -> Result<Response<Body>, BoxError> {
         let script = Arc::clone(&self.script);
         match action {
@@ -66,7 +90,8 @@ impl Exchange {
             Action::FreezeWatches | Action::FreezeOpenWatches | Action::HideEvents(_) | Action::Replay(_) => {
                 self.pass(None).await
             }
-            Action::CutAfterEvents(events) => self.pass(Some(events)).await,
+            Action::CutAfterEvents(events) => self.pass(Some(Cut::After(events))).await,
+            Action::CutBefore(events) => self.pass(Some(Cut::Before(events))).await,
             Action::Delay(delay) => {
                 tokio::time::sleep(delay).await;
                 self.pass(None).await
@@ -105,6 +130,14 @@ impl Exchange {
                 script.until_removed(id).await;
                 Err(injected("hung after it was done until the rule was removed"))
             }
+            Action::StallAnswer => {
+                let response = self.pass(None).await?;
+                let until_removed = async move { script.until_removed(id).await };
+                Ok(response.map(|body| stalled(body, until_removed)))
+            }
+            Action::GoAway(_) | Action::ResetStream(_) | Action::StallRequest => {
+                Ok(wrong("it is about frames of HTTP/2"))
+            }
             Action::Hold => self.hold(id).await,
             Action::Stop(point) => self.stop(id, point).await,
         }
@@ -127,7 +160,7 @@ impl Exchange {
     }
 
     /// Forwards the API server's answer; the events of a watch are subject to the rules.
-    async fn pass(self, cut_after: Option<usize>) -> Result<Response<Body>, BoxError> {
+    async fn pass(self, cut: Option<Cut>) -> Result<Response<Body>, BoxError> {
         let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
         if read.is_of_queue_service() && read.verb == Verb::Get {
@@ -142,7 +175,7 @@ impl Exchange {
         match read.verb {
             Verb::Watch => {
                 let watch = script.open(read.clone());
-                Ok(response.map(|body| filter(body, (place, read), watch, cut_after, script)))
+                Ok(response.map(|body| filter(body, (place, read), watch, cut, script)))
             }
             Verb::List => {
                 let (parts, body) = response.into_parts();

@@ -23,8 +23,8 @@
 //! A [`QueueProxy`] is in front of a server with the protocol of Amazon SQS, such as those of
 //! [`testcluster::queue_servers`]. Its requests have the action as their resource, and the queue as their name.
 //!
-//! It supports HTTP/1.1, as kube's client does, without upgrades: `exec` and `port-forward` fail. It runs on a thread of its
-//! own, so that a test that blocks does not block the proxy.
+//! It supports HTTP/2, and HTTP/1.1 for clients that do not offer HTTP/2, as kube's client, without upgrades: `exec` and
+//! `port-forward` fail. It runs on a thread of its own, so that a test that blocks does not block the proxy.
 
 mod action;
 mod connection;
@@ -32,6 +32,7 @@ mod edit;
 mod error;
 mod events;
 mod forward;
+mod http2;
 mod listener;
 mod request;
 mod rule;
@@ -39,6 +40,7 @@ mod script;
 mod selection;
 mod server;
 mod sqs;
+mod stalled;
 mod tls;
 
 use std::io;
@@ -54,7 +56,8 @@ use testcluster::ControlPlane;
 use testcluster::kubeconfig::{Credential, Kubeconfig, TEST_CLUSTER};
 use testcluster::pki;
 
-pub use action::{Action, Answer, Edit, Point};
+pub use action::{Action, Answer, Edit, GoAway, Point};
+pub use h2::Reason;
 pub use listener::Listener;
 pub use request::{Request, Verb};
 pub use rule::Rule;
@@ -119,6 +122,18 @@ impl Proxy {
     /// # Errors
     /// When it gets no port or certificate.
     pub fn before(control_plane: &ControlPlane, user: &str, groups: &[&str]) -> Result<Self, Error> {
+        Self::start(control_plane, user, groups, &[tls::HTTP2, tls::HTTP1])
+    }
+
+    /// Starts the same proxy, but one that does not offer HTTP/2, as some load balancers.
+    ///
+    /// # Errors
+    /// When it gets no port or certificate.
+    pub fn without_http2(control_plane: &ControlPlane, user: &str, groups: &[&str]) -> Result<Self, Error> {
+        Self::start(control_plane, user, groups, &[tls::HTTP1])
+    }
+
+    fn start(control_plane: &ControlPlane, user: &str, groups: &[&str], protocols: &[&[u8]]) -> Result<Self, Error> {
         let authority = control_plane.ca();
         let identity = authority.client(user, groups)?;
         let kubeconfig = control_plane.fresh_path(user, "kubeconfig");
@@ -126,7 +141,7 @@ impl Proxy {
             address: control_plane.address(),
             connector: Some(TlsConnector::from(Arc::new(tls::client(authority, &identity)?))),
         };
-        let acceptor = TlsAcceptor::from(Arc::new(tls::server(authority)?));
+        let acceptor = TlsAcceptor::from(Arc::new(tls::server(authority, protocols)?));
         let listener = Listener::start(Some(acceptor), upstream)?;
         Kubeconfig {
             cluster: TEST_CLUSTER,

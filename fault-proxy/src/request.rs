@@ -72,6 +72,20 @@ pub struct Request {
     /// The object's name; empty for a list. Of a create whose name the API server generates: the prefix, without the `-` at its end.
     /// Of a queue service: the rest of the name of the queue.
     pub name: String,
+    /// How the client sent it.
+    pub(crate) transport: Transport,
+}
+
+/// How a client sent a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// On a connection without frames.
+    #[default]
+    Http1,
+    /// On a stream.
+    Http2,
+    /// On a stream that has no window for the last byte of the body yet.
+    Http2WithoutEnd,
 }
 
 impl Request {
@@ -121,6 +135,7 @@ impl Request {
             resource,
             namespace,
             name,
+            transport: Transport::default(),
         }
     }
 }

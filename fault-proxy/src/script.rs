@@ -145,6 +145,13 @@ impl Script {
         self.state().rules.get(&id).is_some_and(|counted| counted.stands)
     }
 
+    /// Returns whether a rule may keep a request from being complete.
+    pub(crate) fn may_stall_requests(&self) -> bool {
+        let state = self.state();
+        let mut rules = state.rules.values().filter(|counted| counted.stands);
+        rules.any(|counted| counted.rule.action == Action::StallRequest)
+    }
+
     /// Waits until a rule is removed.
     pub(crate) async fn until_removed(&self, id: RuleId) {
         let mut rules = self.rules();

@@ -86,6 +86,7 @@ impl Requests {
 pub struct Events {
     kind: Option<String>,
     name: Option<String>,
+    ends_initial_events: bool,
 }
 
 impl Events {
@@ -100,7 +101,16 @@ impl Events {
     pub fn of_type(kind: &str) -> Self {
         Self {
             kind: Some(kind.to_owned()),
-            name: None,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the bookmark that ends the initial events of a watch (`sendInitialEvents=true`).
+    #[must_use]
+    pub fn end_of_initial_events() -> Self {
+        Self {
+            ends_initial_events: true,
+            ..Self::of_type("BOOKMARK")
         }
     }
 
@@ -118,6 +128,9 @@ impl Events {
         let wanted = |wanted: &Option<String>, pointer: &str| {
             wanted.is_none() || event.pointer(pointer).and_then(serde_json::Value::as_str) == wanted.as_deref()
         };
-        wanted(&self.kind, "/type") && wanted(&self.name, "/object/metadata/name")
+        let end = || event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end");
+        wanted(&self.kind, "/type")
+            && wanted(&self.name, "/object/metadata/name")
+            && (!self.ends_initial_events || end().is_some())
     }
 }

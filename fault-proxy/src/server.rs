@@ -11,7 +11,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{Connection, Upstream};
 use crate::forward::forward;
+use crate::http2;
 use crate::script::Script;
+use crate::tls::HTTP2;
 
 /// Serves until it is dropped.
 pub(crate) async fn serve(
@@ -34,7 +36,12 @@ pub(crate) async fn serve(
             let connection = Arc::new(Connection::new(client, upstream));
             match acceptor {
                 Some(acceptor) => {
-                    if let Ok(stream) = acceptor.accept(stream).await {
+                    let Ok(stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    if stream.get_ref().1.alpn_protocol() == Some(HTTP2) {
+                        http2::serve(stream, &connection, &script).await;
+                    } else {
                         answer(stream, &connection, &script).await;
                     }
                 }
@@ -44,7 +51,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Answers the requests of a connection.
+/// Answers the requests of a connection of HTTP/1.1.
 async fn answer<S>(stream: S, connection: &Arc<Connection>, script: &Arc<Script>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -3,7 +3,7 @@
 use http::request::Parts;
 use serde_json::Value;
 
-use crate::request::{Request, Verb};
+use crate::request::{Request, Transport, Verb};
 
 /// The header with the action.
 const TARGET: &str = "x-amz-target";
@@ -26,6 +26,7 @@ pub(crate) fn read(parts: &Parts, body: &[u8]) -> Option<Request> {
         resource: action.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        transport: Transport::default(),
     })
 }
 

@@ -11,9 +11,13 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use super::Error;
 use testcluster::pki::{Authority, Identity};
 
-/// Returns the client's side of the proxy: it only accepts clients with a certificate of the authority,
-/// since it speaks with a user's rights itself.
-pub(crate) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
+/// The names of the protocols in TLS.
+pub(crate) const HTTP2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
+
+/// Returns the client's side of the proxy, which offers these protocols: it only accepts clients with a certificate of the
+/// authority, since it speaks with a user's rights itself.
+pub(crate) fn server(authority: &Authority, protocols: &[&[u8]]) -> Result<ServerConfig, Error> {
     let provider = Arc::new(default_provider());
     let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authority)?), Arc::clone(&provider))
         .build()
@@ -27,7 +31,7 @@ pub(crate) fn server(authority: &Authority) -> Result<ServerConfig, Error> {
                 .with_single_cert(certificates, key)
         })
         .map_err(|source| Error::Tls(Box::new(source)))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(config)
 }
 
@@ -43,7 +47,7 @@ pub(crate) fn client(authority: &Authority, identity: &Identity) -> Result<Clien
                 .with_client_auth_cert(certificates, key)
         })
         .map_err(|source| Error::Tls(Box::new(source)))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP1.to_vec()];
     Ok(config)
 }
 

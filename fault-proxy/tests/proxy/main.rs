@@ -1,7 +1,8 @@
-//! Each action of the proxy, with a real client and a real API server.
+//! Each action of the proxy, with a real client and a real API server. kubectl uses HTTP/1.1, except in `http2.rs`.
 
 #![expect(clippy::unwrap_used, reason = "clippy takes the functions that tests share for code")]
 
+mod http2;
 mod queues;
 mod requests;
 mod watches;
@@ -13,8 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use fault_proxy::Proxy;
-use fault_proxy::{Requests, Verb};
+use fault_proxy::{Error, Proxy, Requests, Verb};
 use serde_json::{Value, json};
 use testcluster::shared::Shared;
 use testcluster::{ControlPlane, Kubectl};
@@ -35,9 +35,22 @@ struct Stage {
 
 impl Stage {
     fn new(namespace: &'static str) -> Self {
+        Self::with(namespace, |control_plane| {
+            Proxy::without_http2(control_plane, "operator", &["system:masters"])
+        })
+    }
+
+    /// Returns a stage whose proxy offers HTTP/2, too.
+    fn with_http2(namespace: &'static str) -> Self {
+        Self::with(namespace, |control_plane| {
+            Proxy::before(control_plane, "operator", &["system:masters"])
+        })
+    }
+
+    fn with(namespace: &'static str, proxy: impl FnOnce(&ControlPlane) -> Result<Proxy, Error>) -> Self {
         let control_plane = SHARED.get(|| ControlPlane::start().unwrap());
         control_plane.kubectl(&["create", "namespace", namespace]).unwrap();
-        let proxy = Proxy::before(&control_plane, "operator", &["system:masters"]).unwrap();
+        let proxy = proxy(&control_plane).unwrap();
         let kubectl = control_plane.kubectl_as(proxy.kubeconfig());
         Self {
             namespace,
@@ -89,8 +102,16 @@ impl Stage {
 
     /// Opens a watch, and waits until the proxy has it.
     fn watch(&self) -> Watch {
+        self.watch_with("")
+    }
+
+    /// Opens a watch with parameters.
+    fn watch_with(&self, parameters: &str) -> Watch {
         let before = count(&self.proxy.records(), Verb::Watch);
-        let path = format!("/api/v1/namespaces/{}/configmaps?watch=true", self.namespace);
+        let path = format!(
+            "/api/v1/namespaces/{}/configmaps?watch=true{parameters}",
+            self.namespace
+        );
         let mut command = self.kubectl.command();
         command
             .args(["get", "--raw", &path])
@@ -121,7 +142,7 @@ impl Watch {
     fn next(&mut self) -> [String; 2] {
         let line = self.lines.recv_timeout(TIMEOUT).unwrap();
         let event: Value = serde_json::from_str(&line).unwrap();
-        [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap().to_owned())
+        [&event["type"], &event["object"]["metadata"]["name"]].map(|text| text.as_str().unwrap_or_default().to_owned())
     }
 
     fn hears_nothing(&mut self) {
