@@ -29,6 +29,7 @@ pub mod run;
 pub mod scenario;
 pub mod service;
 pub mod tenant;
+pub mod transport;
 mod webhooks;
 mod workers;
 

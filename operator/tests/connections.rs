@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use fault_proxy::{Action, Proxy, Requests, Rule};
 use serde_json::json;
 use testcluster::ControlPlane;
 use testcluster::audit::Mark;
 
-use crate::harness::{Cluster, DEPLOYMENT, Namespace, Operator, SENTINEL, is_long, text, web};
+use crate::harness::{Cluster, DEPLOYMENT, Namespace, OPERATOR, Operator, SENTINEL, SERVICE, is_long, text, web};
 
 /// One connection for watches, and one for other requests, or two at load.
 const MOST: usize = 3;
@@ -80,6 +81,22 @@ fn api_server_that_restarts_is_reconnected() {
     operator.until_ready();
     let now = connections(&operator, &cluster);
     assert!((2..=MOST).contains(&now), "{now}");
+}
+
+/// As with a load balancer that does not offer HTTP/2.
+#[test]
+fn api_server_without_http2_is_used_with_http1() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let proxy = Proxy::without_http2(&cluster.control_plane, OPERATOR, &[]).unwrap();
+    let operator = cluster.spawn_operator_behind(&proxy, &[]);
+    operator.until_ready();
+    let shop = cluster.namespace("http1");
+    shop.settled_app("shop", web());
+    let before = shop.get(SERVICE, "shop");
+    proxy.add(Rule::new(Requests::writes(), Action::ForwardThenDisconnect).first(1));
+    shop.delete(SERVICE, "shop");
+    shop.until_back(SERVICE, &before);
+    assert!(operator.log().contains("using HTTP/1.1"));
 }
 
 /// The API server shuts down the connection after every fiftieth request. The operator starts with all apps, so many requests

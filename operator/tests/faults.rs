@@ -66,6 +66,54 @@ fn app_converges_to_the_same_state_with_any_fault() {
     survives(&cluster, &campaign, &plans);
 }
 
+/// One plan for each fault of HTTP/2 and of the begin of a watch. `make faults` injects them into every call and every watch.
+#[test]
+fn app_converges_to_the_same_state_with_faults_of_streams_and_watches() {
+    let cluster = cluster();
+    let campaign = campaign(&cluster, "app-heal");
+    let of_services = "watch services of app.kubernetes.io/managed-by=appdeploy";
+    let calls = [
+        ("create services web #2", "GOAWAY"),
+        ("create services web #2", "GOAWAY excludes it"),
+        ("create services web #2", "stream refused"),
+        ("create services web #2", "stream reset"),
+        ("create services web #2", "stalled body"),
+        ("create services web #2", "stalled answer"),
+        (of_services, "GOAWAY"),
+        (of_services, "GOAWAY excludes it"),
+        (of_services, "stream reset"),
+        (of_services, "interrupted"),
+        (of_services, "frozen"),
+        (of_services, "WatchList refused"),
+        (of_services, "cut before its bookmark"),
+    ];
+    let plans: Vec<Plan> = calls
+        .iter()
+        .map(|(call, fault)| {
+            let name = format!("app-heal: {call}: {fault}");
+            let plan = campaign.plans().iter().find(|plan| plan.to_string() == name);
+            assert!(plan.is_some(), "{name} is not one of {:#?}", campaign.plans());
+            plan.unwrap().clone()
+        })
+        .collect();
+    survives(&cluster, &campaign, &plans);
+}
+
+/// The watch sends nothing until the operator gives up after two minutes, while others on its connection do.
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn stalled_watch_among_live_ones_is_restarted() {
+    let cluster = cluster();
+    let campaign = campaign(&cluster, "app-heal");
+    let stalled = campaign
+        .plans()
+        .iter()
+        .filter(|plan| plan.fault == Fault::Stalled && ["services", "ingresses"].contains(&&*plan.call.resource));
+    let stalled: Vec<Plan> = stalled.cloned().collect();
+    assert_eq!(stalled.len(), 2, "{:#?}", campaign.plans());
+    survives(&cluster, &campaign, &stalled);
+}
+
 /// Remedy: an owner that has lost an object is re-read before the object is created again. Without it, each object was created and
 /// garbage-collected many times a second, until the watch reported the deletion.
 #[test]

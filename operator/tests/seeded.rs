@@ -16,7 +16,7 @@ use testcluster::checkout::root;
 use crate::harness::{build_operator, run};
 
 /// A bug, the plan that finds it, and a part of the reported problem: the table of docs/reliability.md.
-const SEEDS: [(&str, &str, &str); 21] = [
+const SEEDS: [(&str, &str, &str); 25] = [
     (
         "LostOnRelist",
         "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: unobserved",
@@ -109,6 +109,26 @@ const SEEDS: [(&str, &str, &str); 21] = [
         "Untagged",
         "queue-create: CreateQueue orders: done but lost",
         "queue orders has no tag with the UID of its AppQueue",
+    ),
+    (
+        "KeepsShutDown",
+        "app-heal: create services web #2: GOAWAY",
+        "it did not settle",
+    ),
+    (
+        "NoDeadline",
+        "app-heal: create services web #2: stalled body",
+        "it did not settle",
+    ),
+    (
+        "NoPages",
+        "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: WatchList refused",
+        "it did not settle",
+    ),
+    (
+        "NotResumed",
+        "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: interrupted",
+        "it did not settle",
     ),
 ];
 const WORKERS: usize = 3;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::call::Call;
 use super::service::{self, ServiceError};
-use fault_proxy::{Action, Answer, Point, Verb};
+use super::transport::TransportFault;
+use fault_proxy::{Action, Answer, Events, Point, Verb};
 
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +31,14 @@ pub enum Fault {
     HangsAfter,
     /// The begin of a watch breaks after its first event, which may be one of the initial events.
     Cut,
+    /// All watches with initial events are refused, as by an API server that does not have them.
+    WithoutInitialEvents,
+    /// The begin of a watch breaks after the initial events, before the bookmark that ends them.
+    CutAtEnd,
+    /// A watch is reset before each step, and continues after its last event. Others on the same connection are not reset.
+    Interrupted,
+    /// A watch that is open sends no more events, while others on the same connection do. It ends when the operator gives up.
+    Stalled,
     /// A watch sends no events during a step of the scenario, and all of them after it.
     Frozen,
     /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
@@ -39,6 +48,8 @@ pub enum Fault {
     /// (`resourceVersion=0`) is answered as at the start of the run, and the watch lags behind. With a standby, the watch of the
     /// standby lags behind in the last step, and then the standby becomes the leader.
     Stale,
+    /// The connection, or a stream of it, fails.
+    Transport(TransportFault),
     /// The queue service answers with this error, and does not carry out the call.
     Service(ServiceError),
     /// The queue service carries out the call, and answers with this error.
@@ -67,16 +78,36 @@ impl Fault {
         faults.extend([409, 410, 429, 500, 503, 504].map(Self::Refused));
         faults.extend([Self::Reset, Self::Lost, Self::Truncated, Self::Hangs]);
         if call.verb == Verb::Watch && call.nth == 1 {
-            // 422 is the answer of a server without initial events.
-            faults.extend([Self::Refused(422), Self::Cut, Self::Frozen, Self::Gap, Self::Stale]);
+            faults.extend([Self::WithoutInitialEvents, Self::Cut, Self::CutAtEnd]);
+            faults.extend([Self::Interrupted, Self::Stalled, Self::Frozen, Self::Gap, Self::Stale]);
         }
+        faults.extend(TransportFault::of(call).into_iter().map(Self::Transport));
         faults
+    }
+
+    /// Returns whether it has no effect on a watch without events.
+    pub(super) fn needs_events(self) -> bool {
+        matches!(self, Self::Frozen | Self::Stalled)
+    }
+
+    /// Returns whether it can be injected into the calls of the plugin. The plugin uses HTTP/1.1, and no watches with initial
+    /// events, and is too short for faults of whole watches.
+    pub(super) fn concerns_plugin(self) -> bool {
+        let is_of_operator = matches!(
+            self,
+            Self::Late | Self::WithoutInitialEvents | Self::CutAtEnd | Self::Transport(_)
+        );
+        self.action().is_some() && !is_of_operator
     }
 
     /// Returns whether the run only continues after a deadline has expired.
     #[must_use]
     pub fn is_slow(self) -> bool {
-        matches!(self, Self::Hangs | Self::HangsAfter | Self::ArrivesLate)
+        match self {
+            Self::Hangs | Self::HangsAfter | Self::ArrivesLate | Self::Stalled => true,
+            Self::Transport(fault) => fault.is_slow(),
+            _ => false,
+        }
     }
 
     /// Returns the proxy's action for the call; `None` if the fault is about more than one call.
@@ -91,13 +122,16 @@ impl Fault {
             Self::Lost => Action::ForwardThenDisconnect,
             Self::Truncated => Action::Truncate(10),
             Self::Cut => Action::CutAfterEvents(1),
+            Self::CutAtEnd => Action::CutBefore(Events::end_of_initial_events()),
+            Self::WithoutInitialEvents => Action::Answer(refusal(422)),
+            Self::Transport(fault) => fault.action(),
             Self::Hangs => Action::Hang,
             Self::HangsAfter => Action::ForwardThenHang,
             Self::Service(error) => Action::Answer(error.answer()),
             Self::ServiceAfter(error) => Action::ForwardThenAnswer(error.answer()),
             Self::Slow => Action::Delay(service::SLOW),
             Self::Lags => Action::Lag(service::missing()),
-            Self::Frozen | Self::Gap | Self::Stale => return None,
+            Self::Interrupted | Self::Stalled | Self::Frozen | Self::Gap | Self::Stale => return None,
         })
     }
 }
@@ -117,6 +151,11 @@ impl fmt::Display for Fault {
             Self::Hangs => write!(out, "hangs"),
             Self::HangsAfter => write!(out, "done but hangs"),
             Self::Cut => write!(out, "cut"),
+            Self::WithoutInitialEvents => write!(out, "WatchList refused"),
+            Self::CutAtEnd => write!(out, "cut before its bookmark"),
+            Self::Interrupted => write!(out, "interrupted"),
+            Self::Stalled => write!(out, "stalled"),
+            Self::Transport(fault) => write!(out, "{fault}"),
             Self::Frozen => write!(out, "frozen"),
             Self::Gap => write!(out, "unobserved"),
             Self::Stale => write!(out, "stale"),

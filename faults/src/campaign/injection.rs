@@ -28,8 +28,8 @@ pub(super) struct Injection<'a> {
     rule: Option<RuleId>,
     /// How often a watch was kept from sending events.
     hidden: AtomicUsize,
-    /// The rule that hides the last step from the standby operator.
-    standby_rule: OnceLock<RuleId>,
+    /// The rule that stalls the open watch: from the first step on, or that of the standby operator in the last step.
+    stalling: OnceLock<RuleId>,
 }
 
 impl<'a> Injection<'a> {
@@ -38,20 +38,24 @@ impl<'a> Injection<'a> {
             plan,
             rule: None,
             hidden: AtomicUsize::new(0),
-            standby_rule: OnceLock::new(),
+            stalling: OnceLock::new(),
         }
     }
 
     /// Adds the rule of the call to the proxy, before the operator starts.
     pub(super) fn begin(&mut self, proxy: &Listener) {
         let Plan { call, fault, .. } = self.plan;
+        let starts = call.requests().with_uri_containing("sendInitialEvents=true");
+        if *fault == Fault::WithoutInitialEvents {
+            self.rule = fault.action().map(|action| proxy.add(Rule::new(starts, action)));
+            return;
+        }
         let count = if *fault == Fault::Lags { LAGGING_READS } else { 1 };
         let rule = |action| Rule::new(call.requests(), action).from_nth(call.nth, count);
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
         if *fault == Fault::Stale
-            && let Some(refusal) = Fault::Refused(422).action()
+            && let Some(refusal) = Fault::WithoutInitialEvents.action()
         {
-            let starts = call.requests().with_uri_containing("sendInitialEvents=true");
             proxy.add(Rule::new(starts, refusal));
         }
     }
@@ -106,6 +110,16 @@ impl<'a> Injection<'a> {
                 self.hidden.fetch_add(run.replica.proxy.hits(frozen), Ordering::Relaxed);
                 run.replica.proxy.remove(frozen);
             }
+            Fault::Interrupted => {
+                let cut = run.replica.proxy.cut_watches(&watch);
+                self.hidden.fetch_add(cut, Ordering::Relaxed);
+                user_action()?;
+            }
+            Fault::Stalled => {
+                let stall = Rule::new(watch, Action::FreezeOpenWatches);
+                self.stalling.get_or_init(|| run.replica.proxy.add(stall));
+                user_action()?;
+            }
             Fault::Gap => {
                 let deaf = run.replica.proxy.add(Rule::new(watch.clone(), Action::Disconnect));
                 // A watch that is just being opened can't be closed yet.
@@ -125,7 +139,7 @@ impl<'a> Injection<'a> {
             }
             Fault::Stale if is_last && let Some(standby) = run.standby() => {
                 let frozen = standby.proxy.add(Rule::new(watch, Action::FreezeOpenWatches));
-                self.standby_rule.get_or_init(|| frozen);
+                self.stalling.get_or_init(|| frozen);
                 user_action()?;
             }
             _ => user_action()?,
@@ -168,7 +182,7 @@ impl<'a> Injection<'a> {
         run.replica.kill()?;
         if run.until_succeeded() {
             run.until_quiet();
-            let hits = self.standby_rule.get().map(|frozen| standby.proxy.hits(*frozen));
+            let hits = self.stalling.get().map(|frozen| standby.proxy.hits(*frozen));
             self.hidden.fetch_add(hits.unwrap_or_default(), Ordering::Relaxed);
         }
         standby.proxy.clear();
@@ -186,7 +200,10 @@ impl<'a> Injection<'a> {
 
     /// Returns whether the fault was injected.
     pub(super) fn was_met(&self, proxy: &Listener) -> bool {
-        self.hidden.load(Ordering::Relaxed) > 0 || self.rule.is_some_and(|rule| proxy.hits(rule) > 0)
+        // Another rule is one of the standby's proxy.
+        let stalling = self.stalling.get().filter(|_| self.plan.fault == Fault::Stalled);
+        let is_hit = |rule: &RuleId| proxy.hits(*rule) > 0;
+        self.hidden.load(Ordering::Relaxed) > 0 || self.rule.iter().chain(stalling).any(is_hit)
     }
 }
 

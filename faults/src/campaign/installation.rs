@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use super::FAULT_FREE_RUNS;
 use super::call;
-use super::fault::Fault;
 use super::oracle::Expected;
 use super::plan::{self, Plan};
 use super::run::Verdict;
@@ -197,9 +196,9 @@ impl Campaign {
     }
 }
 
-/// Returns the plans for the calls of a command, without faults of whole watches: the command is too short for them.
+/// Returns the plans for the calls of a command.
 fn plans(scenario: &str, calls: &[(call::Call, usize)]) -> Vec<Plan> {
     let mut plans = plan::derive(scenario, calls);
-    plans.retain(|plan| plan.fault.action().is_some() && plan.fault != Fault::Late);
+    plans.retain(|plan| plan.fault.concerns_plugin());
     plans
 }

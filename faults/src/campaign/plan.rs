@@ -28,9 +28,8 @@ impl fmt::Display for Plan {
 #[must_use]
 pub fn derive(scenario: &str, calls: &[(Call, usize)]) -> Vec<Plan> {
     let all = calls.iter().flat_map(|(call, events)| {
-        // Freezing a watch without events would have no effect.
         let faults = Fault::of(call).into_iter();
-        let faults = faults.filter(|fault| *events > 0 || *fault != Fault::Frozen);
+        let faults = faults.filter(|fault| *events > 0 || !fault.needs_events());
         faults.map(|fault| Plan {
             scenario: scenario.to_owned(),
             call: call.clone(),
@@ -92,11 +91,19 @@ mod tests {
         app: watch services: done but lost
         app: watch services: truncated
         app: watch services: hangs
-        app: watch services: 422
+        app: watch services: WatchList refused
         app: watch services: cut
+        app: watch services: cut before its bookmark
+        app: watch services: interrupted
+        app: watch services: stalled
         app: watch services: frozen
         app: watch services: unobserved
         app: watch services: stale
+        app: watch services: GOAWAY
+        app: watch services: GOAWAY excludes it
+        app: watch services: stream refused
+        app: watch services: stream reset
+        app: watch services: stalled answer
         app: watch pods: 409
         app: watch pods: 410
         app: watch pods: 429
@@ -107,10 +114,17 @@ mod tests {
         app: watch pods: done but lost
         app: watch pods: truncated
         app: watch pods: hangs
-        app: watch pods: 422
+        app: watch pods: WatchList refused
         app: watch pods: cut
+        app: watch pods: cut before its bookmark
+        app: watch pods: interrupted
         app: watch pods: unobserved
         app: watch pods: stale
+        app: watch pods: GOAWAY
+        app: watch pods: GOAWAY excludes it
+        app: watch pods: stream refused
+        app: watch pods: stream reset
+        app: watch pods: stalled answer
         app: create services web: crash before
         app: create services web: crash unanswered
         app: create services web: crash after
@@ -127,6 +141,12 @@ mod tests {
         app: create services web: done but lost
         app: create services web: truncated
         app: create services web: hangs
+        app: create services web: GOAWAY
+        app: create services web: GOAWAY excludes it
+        app: create services web: stream refused
+        app: create services web: stream reset
+        app: create services web: stalled answer
+        app: create services web: stalled body
         ");
     }
 
