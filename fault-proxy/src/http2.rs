@@ -95,7 +95,7 @@ impl Requests {
                 last = self.begin(request, respond).await.unwrap_or(u32::MAX);
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Begins to process a request, and returns the last stream that is processed.

@@ -86,7 +86,7 @@ impl Requests {
 pub struct Events {
     kind: Option<String>,
     name: Option<String>,
-    ends_initial_events: bool,
+    is_end_of_list: bool,
 }
 
 impl Events {
@@ -109,7 +109,7 @@ impl Events {
     #[must_use]
     pub fn end_of_initial_events() -> Self {
         Self {
-            ends_initial_events: true,
+            is_end_of_list: true,
             ..Self::of_type("BOOKMARK")
         }
     }
@@ -131,6 +131,6 @@ impl Events {
         let end = || event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end");
         wanted(&self.kind, "/type")
             && wanted(&self.name, "/object/metadata/name")
-            && (!self.ends_initial_events || end().is_some())
+            && (!self.is_end_of_list || end().is_some())
     }
 }
