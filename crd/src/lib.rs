@@ -15,8 +15,8 @@ pub mod status;
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
 pub use kind::{Kind, Names};
 pub use pod::{
-    ContainerFields, EnvVar, EnvVarSource, HealthCheck, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields,
-    Resources, SecurityProfile,
+    ContainerFields, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, FieldPath, FieldRef, HealthCheck,
+    ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Resources, SecurityProfile,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

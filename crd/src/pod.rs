@@ -4,6 +4,8 @@
 //! for things that the user may not do, such as a host path, another ServiceAccount, a privileged container or a certain
 //! node. A field may be added only if it does not allow that.
 
+mod env;
+
 use std::collections::BTreeMap;
 
 use kube::KubeSchema;
@@ -11,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, QueueReference};
+
+pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
 
 /// The fields of the container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -35,6 +39,13 @@ pub struct ContainerFields {
     #[schemars(length(max = 512))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
+
+    /// Environment variables from all keys of Secrets and ConfigMaps in the same namespace. Of several variables with the
+    /// same name, the last one counts, and those of `env` and `queues` take precedence. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Atomic)]
+    pub env_from: Vec<EnvFromSource>,
 
     /// The command, which replaces the entrypoint of the image. It is not run in a shell. Default: the entrypoint of the
     /// image.
@@ -116,27 +127,10 @@ pub struct EnvVar {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 131_072))]
     pub value: Option<String>,
-    /// A key of a Secret or a ConfigMap in the same namespace with the value.
+    /// Where the value comes from: a key of a Secret or a ConfigMap in the same namespace, or a field of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
     pub value_from: Option<EnvVarSource>,
-}
-
-/// The source of the value of a variable.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = ("has(self.secretKeyRef) != has(self.configMapKeyRef)", "valueFrom needs exactly one of secretKeyRef and configMapKeyRef")
-)]
-pub struct EnvVarSource {
-    /// A key of a Secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
-    pub secret_key_ref: Option<KeyRef>,
-    /// A key of a ConfigMap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
-    pub config_map_key_ref: Option<KeyRef>,
 }
 
 /// One key of a Secret or a ConfigMap.

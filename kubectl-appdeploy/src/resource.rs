@@ -5,6 +5,7 @@ pub mod certificate;
 pub mod children;
 pub mod custom_resource;
 pub mod deletion;
+pub mod env_source;
 pub mod fields;
 pub mod files;
 pub mod live_children;

@@ -35,6 +35,11 @@ pub(crate) fn pod_spec(spec: &mut Value) {
         for port in list(container, "ports") {
             fill(port, &json!({"protocol": "TCP"}));
         }
+        for var in list(container, "env") {
+            if let Some(field) = var.pointer_mut("/valueFrom/fieldRef") {
+                fill(field, &json!({"apiVersion": "v1"}));
+            }
+        }
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             if let Some(probe) = container.get_mut(probe).filter(|probe| probe.is_object()) {
                 fill(

@@ -2,6 +2,7 @@
 //!
 //! Rendering can't fail, because it takes a [`Valid`] app. The operator, `--dry-run` and `export` get the same bytes.
 
+mod env;
 pub(crate) mod pod_template;
 pub(crate) mod queue_env;
 
@@ -170,7 +171,9 @@ mod tests {
                 "ingressClassName": "traefik", "tls": {"secretName": "shop-tls"},
                 "env": [{"name": "MODE", "value": "live"},
                         {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
-                        {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "look", "key": "colour", "optional": true}}}],
+                        {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "look", "key": "colour", "optional": true}}},
+                        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+                "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db"}}, {"configMapRef": {"name": "look", "optional": true}}],
                 "command": ["/shop"], "args": ["--verbose"],
                 "resources": {"requests": {"cpu": 0.5, "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
                 "healthCheck": {"path": "/healthz", "startupSeconds": 30},

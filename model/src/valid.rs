@@ -3,7 +3,7 @@
 //! The schema has nearly all of these rules. They are checked again because an object may be older than a rule, and because
 //! the schema may have been replaced.
 
-use crd::{AppDeploy, AppDeploySpec, PodFields};
+use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields};
 use kube::ResourceExt as _;
 
 use crate::resources;
@@ -133,6 +133,12 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         ));
     }
     problems.extend(resources::problems(pod, at));
+    let is_ambiguous = |source: &EnvFromSource| source.config_map_ref.is_some() == source.secret_ref.is_some();
+    if pod.container.env_from.iter().any(is_ambiguous) {
+        problems.push(format!(
+            "{at}.envFrom: each entry needs exactly one of configMapRef and secretRef"
+        ));
+    }
     let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port
@@ -287,6 +293,21 @@ mod tests {
                 ingress: None
             }
         );
+    }
+
+    #[test]
+    fn variables_from_two_objects_in_one_entry_are_invalid() {
+        for (entry, is_valid) in [
+            (json!({"secretRef": {"name": "a"}}), true),
+            (json!({"prefix": "A_"}), false),
+            (
+                json!({"secretRef": {"name": "a"}, "configMapRef": {"name": "a"}}),
+                false,
+            ),
+        ] {
+            let app = app("web", json!({"image": "nginx", "envFrom": [entry]}));
+            assert_eq!(validate(&app).is_ok(), is_valid, "{entry}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ const HOSTILE: [&str; 7] = ["a b", "x;id", "$(id)", "Db", "-n", "../x", "a\u{1b}
 /// Specs that refer to an object of a name, in each field that does.
 fn references(name: &str) -> Vec<(Value, &'static str)> {
     let from = |field: &str| with(json!({"env": [{"name": "A", "valueFrom": {field: {"name": name, "key": "k"}}}]}));
+    let all = |field: &str| with(json!({"envFrom": [{field: {"name": name}}]}));
     vec![
         (
             with(json!({"imagePullSecrets": [{"name": name}]})),
@@ -37,6 +38,8 @@ fn references(name: &str) -> Vec<(Value, &'static str)> {
         (with(json!({"tls": {"secretName": name}})), "write it like shop-tls"),
         (from("secretKeyRef"), "write it like shop-db"),
         (from("configMapKeyRef"), "write it like shop-db"),
+        (all("secretRef"), "write it like shop-db"),
+        (all("configMapRef"), "write it like shop-db"),
     ]
 }
 
@@ -120,7 +123,26 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
         ),
         (
             with(json!({"env": [{"name": "A", "valueFrom": {}}]})),
-            "exactly one of secretKeyRef and configMapKeyRef",
+            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
+        (
+            with(
+                json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}, "configMapKeyRef": {"name": "a", "key": "b"}}}]}),
+            ),
+            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
+        (
+            with(json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]})),
+            "supported values: \"metadata.name\"",
+        ),
+        (with(json!({"envFrom": [{"prefix": "A_"}]})), "exactly one of configMapRef and secretRef"),
+        (
+            with(json!({"envFrom": [{"configMapRef": {"name": "a"}, "secretRef": {"name": "a"}}]})),
+            "exactly one of configMapRef and secretRef",
+        ),
+        (
+            with(json!({"envFrom": [{"prefix": "..A", "secretRef": {"name": "a"}}]})),
+            "write it like DB_",
         ),
         (with(json!({"resources": {"limits": {"cpu": "lots"}}})), "should match"),
         (with(json!({"resources": {"limits": {"cpu": "-1"}}})), "should match"),
@@ -151,6 +173,14 @@ fn invalid_spec_is_rejected_with_what_to_write_instead() {
     }
 }
 
+/// Variables with all fields of a pod that a spec can name.
+fn fields_of_pods() -> Vec<Value> {
+    let paths = crd::FieldPath::ALL.iter().enumerate();
+    let variable =
+        |(number, path)| json!({"name": format!("F{number}"), "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    paths.map(variable).collect()
+}
+
 #[test]
 fn valid_spec_is_accepted() {
     let shop = namespace("good");
@@ -164,6 +194,8 @@ fn valid_spec_is_accepted() {
             json!({"healthCheck": {}, "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 2}}}),
         ),
         json!({"image": "nginx", "healthCheck": {"port": 8080, "path": "/healthz?full=1"}}),
+        json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
+            {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
     ];
     for (number, spec) in specs.into_iter().enumerate() {
         shop.app(&format!("shop-{number}"), spec);

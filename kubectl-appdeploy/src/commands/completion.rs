@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(words("status --name"), "--namespace :4");
         assert_eq!(words("status -n"), "-n :4");
         // Flags that can be repeated are offered again.
-        assert_eq!(words("create shop --env A=b --en"), "--env --env-file :4");
+        assert_eq!(words("create shop --env A=b --en"), "--env --env-file --env-from :4");
     }
 
     #[test]

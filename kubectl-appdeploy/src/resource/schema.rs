@@ -138,7 +138,6 @@ fn unsupported(field: &str) -> Option<&'static str> {
         "volumes" | "volumeMounts" | "volumeClaimTemplates" => {
             "apps have no volumes; store data in a database or object storage, or use a Deployment or StatefulSet"
         }
-        "envFrom" => "run kubectl appdeploy set env NAME --from=secret/SECRET, which sets a variable for each key",
         "containers" | "sidecars" => "an app runs one container, described by image, command, args and env",
         "initContainers" => "an app runs one container; run migrations in a Job before the rollout",
         "serviceAccountName" | "serviceAccount" => "pods of apps have no ServiceAccount token; use a Deployment",

@@ -97,6 +97,13 @@ fn set_writes_only_the_given_field() {
         plugin.run("set env blog --list").ok(),
         "# appdeploy.appdeploy.dev/blog\n# DB_PASS_WORD from secret db, key pass.word\n# DB_USER from secret db, key user\n"
     );
+    plugin
+        .run("set env blog --env-from=secret/db --env-from=cm/look DB_USER- DB_PASS_WORD-")
+        .ok();
+    plugin.run("set env blog --env-from=secret/db-").ok();
+    let blog = spec(&cluster, "appdeploy/blog");
+    let objects = json!([{"configMapRef": {"name": "look"}}]);
+    assert_eq!((&blog["envFrom"], blog.get("env")), (&objects, None));
     // What can't be is refused before anything is sent, and a dry run changes nothing.
     let before = spec(&cluster, "appdeploy/shop");
     let nothing = writes(&cluster, || {

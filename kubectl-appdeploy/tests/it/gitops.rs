@@ -352,7 +352,8 @@ fn kustomize_rewrites_images_and_names() {
     }
     let secret = json!({"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}});
     let map = json!({"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}});
-    let pod = json!({"image": "ghcr.io/acme/web:1.4", "env": [secret, map], "imagePullSecrets": [{"name": "db"}]});
+    let objects = json!([{"secretRef": {"name": "db"}}, {"configMapRef": {"name": "settings"}}]);
+    let pod = json!({"image": "ghcr.io/acme/web:1.4", "env": [secret, map], "envFrom": objects, "imagePullSecrets": [{"name": "db"}]});
     let mut app = pod.clone();
     app["port"] = json!(80);
     app["tls"] = json!({"secretName": "db"});
@@ -388,6 +389,8 @@ fn kustomize_rewrites_images_and_names() {
         assert_eq!(pod["image"], "ghcr.io/acme/web:1.5");
         assert_eq!(pod["env"][0]["valueFrom"]["secretKeyRef"]["name"], json!(secret));
         assert_eq!(pod["env"][1]["valueFrom"]["configMapKeyRef"]["name"], json!(map));
+        assert_eq!(pod["envFrom"][0]["secretRef"]["name"], json!(secret));
+        assert_eq!(pod["envFrom"][1]["configMapRef"]["name"], json!(map));
         assert_eq!(pod["imagePullSecrets"][0]["name"], json!(secret));
     }
     let scaler = get(&cluster, "hpa/live-web");

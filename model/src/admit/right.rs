@@ -111,6 +111,15 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
             add("configmaps", &key.name, field);
         }
     }
+    for source in &new.pod().container.env_from {
+        let field = format!("{at}.envFrom");
+        if let Some(secret) = &source.secret_ref {
+            add("secrets", &secret.name, field.clone());
+        }
+        if let Some(map) = &source.config_map_ref {
+            add("configmaps", &map.name, field);
+        }
+    }
     for secret in &new.pod().image_pull_secrets {
         add("secrets", &secret.name, format!("{at}.imagePullSecrets"));
     }
@@ -173,6 +182,7 @@ fn program(pod: &PodFields) -> PodFields {
             command: pod.container.command.clone(),
             args: pod.container.args.clone(),
             env: pod.container.env.clone(),
+            env_from: pod.container.env_from.clone(),
             ..ContainerFields::default()
         },
         image_pull_secrets: pod.image_pull_secrets.clone(),
@@ -200,6 +210,11 @@ mod tests {
                 {"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}},
                 {"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "b"}}},
                 {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "db", "key": "c"}}},
+                {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            ],
+            "envFrom": [
+                {"secretRef": {"name": "db"}}, {"secretRef": {"name": "keys", "optional": true}},
+                {"configMapRef": {"name": "look"}},
             ],
             "imagePullSecrets": [{"name": "registry"}],
             "queues": [{"name": "orders"}],
@@ -216,6 +231,8 @@ mod tests {
         let expected = [
             ("secrets", "db", "spec.env A"),
             ("configmaps", "db", "spec.env C"),
+            ("secrets", "keys", "spec.envFrom"),
+            ("configmaps", "look", "spec.envFrom"),
             ("secrets", "registry", "spec.imagePullSecrets"),
             ("configmaps", "orders-queue", "spec.queues"),
             ("secrets", "tls", "spec.tls.secretName"),
@@ -252,6 +269,7 @@ mod tests {
             json!({"image": "nginx:1", "command": ["cat", "/keys/key"]}),
             json!({"image": "nginx:1", "args": ["/keys/key"]}),
             json!({"image": "nginx:1", "env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
+            json!({"image": "nginx:1", "envFrom": [{"secretRef": {"name": "mine"}}]}),
             json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
             json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
             json!({"image": "nginx:1", "queues": [{"name": "mine"}]}),
@@ -289,6 +307,6 @@ mod tests {
         assert_eq!(rights_to_references(&referring(2), Some(&referring(1))), []);
         let mut other = referring(1);
         other.spec.pod.container.command = vec!["env".into()];
-        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 5);
+        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 7);
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crd::{EnvVar, HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
+use crd::{HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
-    self as core, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EnvVarSource, HTTPGetAction,
-    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-    SecurityContext, TCPSocketAction,
+    self as core, Capabilities, Container, ContainerPort, HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec,
+    Probe, ResourceRequirements, SeccompProfile, SecurityContext, TCPSocketAction,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::env::{env_from, env_var};
 use super::queue_env::queue_variables;
 use super::{CONTAINER, PORT, pod_labels};
 use crate::Valid;
@@ -73,6 +73,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
         command: some_list(&fields.command, Clone::clone),
         args: some_list(&fields.args, Clone::clone),
         env: (!env.is_empty()).then_some(env),
+        env_from: some_list(&fields.env_from, env_from),
         ports: fields.port.map(|port| {
             vec![ContainerPort {
                 name: Some(PORT.into()),
@@ -172,26 +173,6 @@ impl<'a> Probes<'a> {
             failure_threshold: Some(failures),
             ..Probe::default()
         }
-    }
-}
-
-fn env_var(var: &EnvVar) -> core::EnvVar {
-    core::EnvVar {
-        name: var.name.clone(),
-        value: var.value.clone(),
-        value_from: var.value_from.as_ref().map(|source| EnvVarSource {
-            secret_key_ref: source.secret_key_ref.as_ref().map(|key| SecretKeySelector {
-                name: key.name.clone(),
-                key: key.key.clone(),
-                optional: key.optional,
-            }),
-            config_map_key_ref: source.config_map_key_ref.as_ref().map(|key| ConfigMapKeySelector {
-                name: key.name.clone(),
-                key: key.key.clone(),
-                optional: key.optional,
-            }),
-            ..EnvVarSource::default()
-        }),
     }
 }
 

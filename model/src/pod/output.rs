@@ -14,10 +14,9 @@ use crate::desired::pod_spec;
 /// What a container can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readable {
-    /// Its environment variables, as JSON.
+    /// Its environment variables, and the objects all keys of which are variables, as JSON.
     variables: BTreeSet<String>,
-    /// Whether it can read something that no spec of ours gives a container: a mount, a device, variables from a whole Secret
-    /// or ConfigMap, or other processes.
+    /// Whether it can read something that no spec of ours gives a container: a mount, a device, or other processes.
     more: bool,
 }
 
@@ -39,7 +38,7 @@ impl Readable {
         let has_mounts = |container: &Container| {
             let mounts = container.volume_mounts.iter().flatten().count();
             let devices = container.volume_devices.iter().flatten().count();
-            mounts + devices + container.env_from.iter().flatten().count() > 0
+            mounts + devices > 0
         };
         Self {
             variables: container.map(variables).unwrap_or_default(),
@@ -68,7 +67,11 @@ fn variables(container: &Container) -> BTreeSet<String> {
     };
     let variables = container.env.iter().flatten().map(normalized);
     // A typed object always serialises: its keys are text.
-    variables.filter_map(|var| serde_json::to_string(&var).ok()).collect()
+    let variables = variables.filter_map(|var| serde_json::to_string(&var).ok());
+    let objects = container.env_from.iter().flatten();
+    variables
+        .chain(objects.filter_map(|object| serde_json::to_string(object).ok()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -79,7 +82,8 @@ mod tests {
     use super::*;
 
     fn fields(env: &Value) -> PodFields {
-        serde_json::from_value(json!({"image": "nginx", "env": env})).unwrap()
+        let env_from = json!([{"configMapRef": {"name": "look"}}]);
+        serde_json::from_value(json!({"image": "nginx", "env": env, "envFrom": env_from})).unwrap()
     }
 
     fn is_shown(pod: Value, spec: Option<&PodFields>) -> bool {
@@ -92,10 +96,12 @@ mod tests {
         let env = json!([{"name": "KEY", "value": "1234"}, {"name": "EMPTY"},
             {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "a"}}}]);
         let spec = fields(&env);
-        let pod = |env: &Value| json!({"containers": [{"name": "app", "env": env}]});
+        let objects = json!([{"configMapRef": {"name": "look"}}]);
+        let pod = |env: &Value| json!({"containers": [{"name": "app", "env": env, "envFrom": objects}]});
         assert!(is_shown(pod(&env), Some(&spec)));
         assert!(!is_shown(pod(&env), None));
-        assert!(is_shown(pod(&json!([])), None));
+        assert!(!is_shown(pod(&json!([])), None), "variables of a ConfigMap");
+        assert!(is_shown(json!({"containers": [{"name": "app"}]}), None));
         for (change, why) in [
             (
                 json!({"volumeMounts": [{"name": "key", "mountPath": "/key"}]}),
@@ -106,8 +112,12 @@ mod tests {
                 "a device",
             ),
             (
-                json!({"envFrom": [{"secretRef": {"name": "key"}}]}),
+                json!({"envFrom": [{"configMapRef": {"name": "look"}}, {"secretRef": {"name": "key"}}]}),
                 "variables from a Secret",
+            ),
+            (
+                json!({"envFrom": [{"secretRef": {"name": "look"}}]}),
+                "variables from a Secret with the name of the ConfigMap",
             ),
             (json!({"env": [{"name": "TOKEN", "value": "1234"}]}), "a variable"),
             (

@@ -1,15 +1,17 @@
 //! Reads the fields of pods from a pod template.
 
+mod env;
 mod health;
 
 use std::collections::BTreeMap;
 
 use crd::{
-    ContainerFields, EnvVar, EnvVarSource, ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Quantity,
-    QueueReference, Resources, SecurityProfile, annotation, label,
+    ContainerFields, EnvVar, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, QueueReference, Resources,
+    SecurityProfile, annotation, label,
 };
 use serde_json::{Value, json};
 
+use self::env::variable;
 use super::{ReadSpec, UnmappedField, rest};
 use crate::defaults;
 use crate::desired::queue_env::variables_of;
@@ -30,6 +32,7 @@ pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
         image: text(&container["image"]),
         port,
         env,
+        env_from: items(&container["envFrom"]).filter_map(env::object).collect(),
         command: items(&container["command"]).map(text).collect(),
         args: items(&container["args"]).map(text).collect(),
         resources: resources(&container["resources"]),
@@ -84,35 +87,6 @@ pub(super) fn port_of(port: &Value, container: &Value) -> Option<i32> {
 #[must_use]
 pub fn container(template: &Value) -> Option<&Value> {
     main(&template["spec"])
-}
-
-fn variable(var: &Value) -> Option<EnvVar> {
-    let key = |source: &Value| KeyRef {
-        name: text(&source["name"]),
-        key: text(&source["key"]),
-        optional: source["optional"].as_bool(),
-    };
-    let source = &var["valueFrom"];
-    let value_from = match (&source["secretKeyRef"], &source["configMapKeyRef"]) {
-        (Value::Null, Value::Null) if source.is_object() => return None,
-        (Value::Null, Value::Null) => None,
-        (Value::Null, map) => Some(EnvVarSource {
-            secret_key_ref: None,
-            config_map_key_ref: Some(key(map)),
-        }),
-        (secret, _) => Some(EnvVarSource {
-            secret_key_ref: Some(key(secret)),
-            config_map_key_ref: None,
-        }),
-    };
-    Some(EnvVar {
-        name: text(&var["name"]),
-        value: var["value"]
-            .as_str()
-            .filter(|value| !value.is_empty())
-            .map(str::to_owned),
-        value_from,
-    })
 }
 
 /// Takes the variables of queues from the beginning of a list, where the operator writes them, and returns the queues.

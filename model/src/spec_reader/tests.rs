@@ -91,7 +91,23 @@ fn variable() -> impl Strategy<Value = Value> {
         Just(json!({})),
         key("secretKeyRef"),
         key("configMapKeyRef"),
+        proptest::sample::select(crd::FieldPath::ALL.to_vec())
+            .prop_map(|path| json!({"valueFrom": {"fieldRef": {"fieldPath": path}}})),
     ]
+}
+
+fn env_from() -> impl Strategy<Value = Value> {
+    let object = (
+        proptest::option::of("[A-Z]{1,3}_"),
+        any::<bool>(),
+        text(),
+        proptest::option::of(any::<bool>()),
+    );
+    let object = object.prop_map(|(prefix, is_secret, name, optional)| {
+        let field = if is_secret { "secretRef" } else { "configMapRef" };
+        json!({"prefix": prefix, field: {"name": name, "optional": optional}})
+    });
+    proptest::collection::vec(object, 0..3).prop_map(|objects| json!(objects))
 }
 
 fn amounts() -> impl Strategy<Value = Value> {
@@ -133,7 +149,7 @@ fn pod() -> impl Strategy<Value = Value> {
     let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")];
     (
         image,
-        proptest::collection::btree_map("[A-Z]{1,3}", variable(), 0..4),
+        (proptest::collection::btree_map("[A-Z]{1,3}", variable(), 0..4), env_from()),
         proptest::collection::vec("[ -~]{1,5}", 0..3),
         proptest::collection::vec("[ -~]{1,5}", 0..3),
         proptest::option::of((amounts(), amounts())),
@@ -143,7 +159,7 @@ fn pod() -> impl Strategy<Value = Value> {
         any::<bool>(),
     )
         .prop_map(
-            |(image, env, command, args, resources, health, policy, (secrets, queues), restricted)| {
+            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted)| {
                 let env: Vec<Value> = env
                     .into_iter()
                     .map(|(name, mut var)| {
@@ -153,7 +169,7 @@ fn pod() -> impl Strategy<Value = Value> {
                     .collect();
                 let [secrets, queues] = [secrets, queues]
                     .map(|names| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
-                json!({"image": image, "env": env, "command": command, "args": args,
+                json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
                 "securityProfile": if restricted { "Restricted" } else { "Baseline" }})

@@ -52,11 +52,17 @@ fn secret_reference_requires_the_right_to_read_the_secret() {
     for (field, value) in [
         ("imagePullSecrets", json!([{"name": "registry"}])),
         ("tls", json!({"secretName": "tls"})),
+        ("envFrom", json!([{"secretRef": {"name": "db", "optional": true}}])),
+        ("envFrom", json!([{"configMapRef": {"name": "look"}}])),
     ] {
         let spec = json!({"image": "nginx:1", "port": 80, field: value});
         let refused = jane.run_with_input(&apply, &app(&space, "shop", &spec)).unwrap_err();
         assert!(refused.to_string().contains("which jane may not get"), "{refused}");
     }
+    // A field of the pod itself needs no right.
+    let field = json!([{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
+    let spec = json!({"image": "nginx:1", "env": field});
+    jane.run_with_input(&apply, &app(&space, "own", &spec)).unwrap();
     let set = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
         "metadata": {"name": "set", "namespace": space.name}, "spec": {"template": secretive(1)}});
     let mut set = set;

@@ -73,14 +73,23 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
     maybe(&mut spec, "command", &[json!(["/run"]), json!(["/run", "it"])]);
     maybe(&mut spec, "args", &[json!(["--quiet"]), json!(["--loud", "--port=1"])]);
     let secret = json!({"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
+    let field = json!({"name": "KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}});
     let (a, b) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
     let lists = [
         json!([a]),
         json!([b, a]),
         json!([a, secret]),
         json!([{"name": "KEY", "value": "plain"}]),
+        json!([a, field]),
     ];
     maybe(&mut spec, "env", &lists);
+    let secret = json!({"prefix": "S_", "secretRef": {"name": "s", "optional": true}});
+    let map = json!({"configMapRef": {"name": "m"}});
+    maybe(
+        &mut spec,
+        "envFrom",
+        &[json!([secret]), json!([map, secret]), json!([map])],
+    );
     let resources = [
         json!({"requests": {"cpu": "100m"}}),
         json!({"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}),

@@ -13,7 +13,9 @@ fn everything() -> Value {
         "image": "nginx:1.29", "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}],
         "command": ["sh", "-c"], "args": ["\n}; \" $(A) `id`"], "port": 80, "securityProfile": "Baseline",
         "env": [{"name": "A", "value": "\n}; \" $(B)"},
-            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "own", "key": "password", "optional": true}}}],
+            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "own", "key": "password", "optional": true}}},
+            {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        "envFrom": [{"prefix": "C_", "secretRef": {"name": "own", "optional": true}}],
         "healthCheck": {"path": "/healthz", "port": 8080, "periodSeconds": 5, "timeoutSeconds": 1, "startupSeconds": 60},
         "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
     })
@@ -86,6 +88,7 @@ fn is_harmless(spec: &Value) {
             "args",
             "command",
             "env",
+            "envFrom",
             "image",
             "imagePullPolicy",
             "livenessProbe",

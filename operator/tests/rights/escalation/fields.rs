@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 23] = [
+const OF_PODS: [&str; 29] = [
     "args",
     "command",
     "env.name",
@@ -16,9 +16,15 @@ const OF_PODS: [&str; 23] = [
     "env.valueFrom.configMapKeyRef.key",
     "env.valueFrom.configMapKeyRef.name",
     "env.valueFrom.configMapKeyRef.optional",
+    "env.valueFrom.fieldRef.fieldPath",
     "env.valueFrom.secretKeyRef.key",
     "env.valueFrom.secretKeyRef.name",
     "env.valueFrom.secretKeyRef.optional",
+    "envFrom.configMapRef.name",
+    "envFrom.configMapRef.optional",
+    "envFrom.prefix",
+    "envFrom.secretRef.name",
+    "envFrom.secretRef.optional",
     "healthCheck.path",
     "healthCheck.periodSeconds",
     "healthCheck.port",
@@ -52,7 +58,7 @@ const OF_SETS: [&str; 6] = [
 ];
 
 /// What a pod template has, and must not be had through us.
-const BEYOND: [&str; 40] = [
+const BEYOND: [&str; 39] = [
     "activeDeadlineSeconds",
     "affinity",
     "annotations",
@@ -60,7 +66,6 @@ const BEYOND: [&str; 40] = [
     "containers",
     "dnsConfig",
     "dnsPolicy",
-    "envFrom",
     "ephemeralContainers",
     "hostAliases",
     "hostIPC",
@@ -107,11 +112,15 @@ const BEYOND_PODS: [&str; 7] = [
 ];
 
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 5] {
+fn beyond_inside() -> [(Value, &'static str); 6] {
     [
         (
-            json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]}),
-            "fieldRef",
+            json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
+            "resourceFieldRef",
+        ),
+        (
+            json!({"envFrom": [{"secretRef": {"name": "a", "namespace": "kube-system"}}]}),
+            "namespace",
         ),
         (json!({"healthCheck": {"exec": {"command": ["sh"]}}}), "exec"),
         (json!({"healthCheck": {"host": "192.0.2.1"}}), "host"),

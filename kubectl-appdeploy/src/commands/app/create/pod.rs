@@ -11,6 +11,7 @@ use crd::{
 use super::env_file;
 use crate::error::{Error, Result};
 use crate::output::quantity;
+use crate::resource::env_source::EnvSource;
 
 /// The flags for the fields of pods.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
@@ -27,6 +28,9 @@ pub struct PodArgs {
     /// File with lines NAME=VALUE, or NAME to copy the value from your shell; --env wins. Can be repeated
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
+    /// Secret or ConfigMap with a variable for each key, like secret/db; --env and --env-file win. Can be repeated
+    #[arg(long, value_name = "KIND/NAME", value_parser = EnvSource::parse)]
+    pub env_from: Vec<EnvSource>,
     /// Resource requests of each pod, like cpu=100m,memory=64Mi
     #[arg(long, value_name = "AMOUNTS", value_delimiter = ',', value_parser = amount)]
     pub requests: Vec<(String, String)>,
@@ -98,6 +102,7 @@ impl PodArgs {
             port,
             env,
             env_file,
+            env_from,
             requests,
             limits,
             health_path,
@@ -112,6 +117,7 @@ impl PodArgs {
             (port.is_some(), "--port"),
             (!env.is_empty(), "--env"),
             (!env_file.is_empty(), "--env-file"),
+            (!env_from.is_empty(), "--env-from"),
             (!requests.is_empty(), "--requests"),
             (!limits.is_empty(), "--limits"),
             (health_path.is_some(), "--health-path"),
@@ -144,6 +150,7 @@ impl PodArgs {
             image: self.image.clone().unwrap_or_default(),
             port: self.port,
             env: self.variables()?,
+            env_from: self.env_from.iter().map(EnvSource::all_keys).collect(),
             command,
             args,
             resources: (!requests.is_empty() || !limits.is_empty()).then_some(Resources { requests, limits }),

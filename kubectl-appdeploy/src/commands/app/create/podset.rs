@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn flags_of_pods_create_a_template() {
-        insta::assert_snapshot!(created("workers --image=busybox --max-unavailable=25% --min-ready-seconds=10 --env=A=on --queue=orders --command -- sleep 1h"), @r#"
+        insta::assert_snapshot!(created("workers --image=busybox --max-unavailable=25% --min-ready-seconds=10 --env=A=on --env-from=secret/db --queue=orders --command -- sleep 1h"), @r#"
         apiVersion: appdeploy.dev/v1alpha1
         kind: PodSet
         metadata:
@@ -155,6 +155,9 @@ mod tests {
             env:
             - name: A
               value: "on"
+            envFrom:
+            - secretRef:
+                name: db
             image: busybox
             queues:
             - name: orders

@@ -16,6 +16,7 @@ use crate::cluster::kind_info;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::formats;
+use crate::resource::env_source::EnvSource;
 use crate::resource::fields::{pod_of, put};
 use crate::resource::selection::{self, Selection};
 use crate::resource::workload::Workload;
@@ -32,6 +33,9 @@ Examples:
   {command} set env {name} --from=secret/db \\
     --keys=user,password --prefix=DB_
 
+  # Set a variable for each key that a Secret has when a pod starts
+  {command} set env {name} --env-from=secret/db
+
   # List the variables
   {command} set env {name} --list";
 
@@ -47,8 +51,11 @@ pub struct Args {
     #[command(flatten)]
     others: Others,
     /// Secret or ConfigMap with the values, like secret/db or configmap/settings
-    #[arg(long, value_name = "KIND/NAME", value_parser = source, conflicts_with = "list")]
-    from: Option<Source>,
+    #[arg(long, value_name = "KIND/NAME", value_parser = EnvSource::parse, conflicts_with = "list")]
+    from: Option<EnvSource>,
+    /// Secret or ConfigMap whose keys at the start of a pod become variables; KIND/NAME- removes it. Can be repeated
+    #[arg(long, value_name = "KIND/NAME", value_parser = all_keys, conflicts_with = "list")]
+    env_from: Vec<Change>,
     /// Keys to use; default: all
     #[arg(long, value_name = "KEYS", value_delimiter = ',', requires = "from")]
     keys: Vec<String>,
@@ -68,40 +75,27 @@ pub struct Args {
     flags: Flags,
 }
 
-/// Where variables come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
-    is_secret: bool,
-    name: String,
-}
-
-fn source(text: &str) -> std::result::Result<Source, String> {
-    let wrong = || "write it like secret/db or configmap/settings".to_owned();
-    let (kind, name) = text.split_once('/').ok_or_else(wrong)?;
-    let is_secret = match kind {
-        "secret" | "secrets" => true,
-        "configmap" | "configmaps" | "cm" => false,
-        _ => return Err(wrong()),
-    };
-    if name.is_empty() {
-        return Err(wrong());
-    }
-    Ok(Source {
-        is_secret,
-        name: name.to_owned(),
-    })
-}
-
-/// The change of a variable.
+/// The change of a variable, or of the variables from an object.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
     Set(Value),
     Remove(String),
+    SetAll(EnvSource),
+    RemoveAll(EnvSource),
+}
+
+/// Reads an object whose keys are set as variables, or, with `-` at its end, no longer.
+fn all_keys(text: &str) -> std::result::Result<Change, String> {
+    match text.strip_suffix('-') {
+        Some(text) => EnvSource::parse(text).map(Change::RemoveAll),
+        None => EnvSource::parse(text).map(Change::SetAll),
+    }
 }
 
 /// Runs the command.
 pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let (mut names, mut changes) = split(&args.words)?;
+    changes.extend(args.env_from.iter().cloned());
     let mut wanted = args.keys.clone();
     if args.from.is_some() {
         // Without a value these can only be variables: no object has such a name.
@@ -129,8 +123,8 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         return list(&cluster, &which, ui).await;
     }
     if let Some(from) = &args.from {
-        let keys = from.choose(&wanted, &args.prefix, keys(&cluster, from).await, &cluster)?;
-        changes.extend(keys.iter().map(|key| Change::Set(from.variable(&args.prefix, key))));
+        let keys = choose(from, &wanted, &args.prefix, keys(&cluster, from).await, &cluster)?;
+        changes.extend(keys.iter().map(|key| Change::Set(variable(from, &args.prefix, key))));
     }
     if which.names.len() > 1 {
         // A misspelled variable looks like the name of an object, so a missing object fails the command before any change.
@@ -182,7 +176,8 @@ fn name_of(variable: &Value) -> &str {
 
 /// Changes variables in place: a later one may refer to an earlier one.
 fn edit(pod: &mut Value, changes: &[Change]) {
-    let mut all: Vec<Value> = pod["env"].as_array().cloned().unwrap_or_default();
+    let list = |field: &str| pod[field].as_array().cloned().unwrap_or_default();
+    let (mut all, mut objects) = (list("env"), list("envFrom"));
     for change in changes {
         match change {
             Change::Remove(name) => all.retain(|variable| name_of(variable) != name),
@@ -190,54 +185,61 @@ fn edit(pod: &mut Value, changes: &[Change]) {
                 Some(known) => known.clone_from(variable),
                 None => all.push(variable.clone()),
             },
+            Change::SetAll(source) => {
+                let entry = json!(source.all_keys());
+                if !objects.contains(&entry) {
+                    objects.push(entry);
+                }
+            }
+            Change::RemoveAll(source) => objects.retain(|entry| object_of(entry).as_ref() != Some(source)),
         }
     }
-    put(pod, "env", (!all.is_empty()).then_some(Value::Array(all)));
+    for (field, list) in [("env", all), ("envFrom", objects)] {
+        put(pod, field, (!list.is_empty()).then_some(Value::Array(list)));
+    }
 }
 
-impl Source {
-    const fn word(&self) -> &'static str {
-        if self.is_secret { "secret" } else { "configmap" }
-    }
+/// Returns the object of an entry of `envFrom`.
+fn object_of(entry: &Value) -> Option<EnvSource> {
+    EnvSource::of(&serde_json::from_value(entry.clone()).ok()?)
+}
 
-    /// Returns the keys to import: all keys, or those that are named by key or by variable. If the object could not be read,
-    /// returns the error, unless keys are named and only the right to read is missing.
-    fn choose(
-        &self,
-        wanted: &[String],
-        prefix: &str,
-        read: Result<Vec<String>>,
-        cluster: &Cluster,
-    ) -> Result<Vec<String>> {
-        let known = match read {
-            Err(error) if error.is_forbidden() && !wanted.is_empty() => return Ok(wanted.to_vec()),
-            read => read?,
-        };
-        if wanted.is_empty() {
-            return Ok(known);
-        }
-        let key = |word: &String| {
-            let same = known.iter().find(|key| *key == word);
-            let same = same.or_else(|| known.iter().find(|key| variable_name(prefix, key) == *word));
-            same.cloned().ok_or_else(|| {
-                let source = format!("{}/{}", self.word(), self.name);
-                Error::failed(format!("{source} has no key {word}: nothing was changed"))
-                    .why(format!("it has {}", formats::some(&known)))
-                    .next(command!("kubectl describe {}", source).and(cluster.flag()))
-            })
-        };
-        wanted.iter().map(key).collect()
+/// Returns the keys to import: all keys, or those that are named by key or by variable. If the object could not be read,
+/// returns the error, unless keys are named and only the right to read is missing.
+fn choose(
+    source: &EnvSource,
+    wanted: &[String],
+    prefix: &str,
+    read: Result<Vec<String>>,
+    cluster: &Cluster,
+) -> Result<Vec<String>> {
+    let known = match read {
+        Err(error) if error.is_forbidden() && !wanted.is_empty() => return Ok(wanted.to_vec()),
+        read => read?,
+    };
+    if wanted.is_empty() {
+        return Ok(known);
     }
+    let key = |word: &String| {
+        let same = known.iter().find(|key| *key == word);
+        let same = same.or_else(|| known.iter().find(|key| variable_name(prefix, key) == *word));
+        same.cloned().ok_or_else(|| {
+            Error::failed(format!("{source} has no key {word}: nothing was changed"))
+                .why(format!("it has {}", formats::some(&known)))
+                .next(command!("kubectl describe {}", source).and(cluster.flag()))
+        })
+    };
+    wanted.iter().map(key).collect()
+}
 
-    /// Returns the variable for a key.
-    fn variable(&self, prefix: &str, key: &str) -> Value {
-        let field = if self.is_secret {
-            "secretKeyRef"
-        } else {
-            "configMapKeyRef"
-        };
-        json!({"name": variable_name(prefix, key), "valueFrom": {field: {"name": self.name, "key": key}}})
-    }
+/// Returns the variable for a key.
+fn variable(source: &EnvSource, prefix: &str, key: &str) -> Value {
+    let field = if source.is_secret {
+        "secretKeyRef"
+    } else {
+        "configMapKeyRef"
+    };
+    json!({"name": variable_name(prefix, key), "valueFrom": {field: {"name": source.name, "key": key}}})
 }
 
 /// Returns the name of the variable for a key, as kubectl names it: `tls.key` is `TLS_KEY`.
@@ -248,7 +250,7 @@ fn variable_name(prefix: &str, key: &str) -> String {
 }
 
 /// Returns the keys of a Secret or ConfigMap.
-async fn keys(cluster: &Cluster, from: &Source) -> Result<Vec<String>> {
+async fn keys(cluster: &Cluster, from: &EnvSource) -> Result<Vec<String>> {
     let keys: BTreeSet<String> = if from.is_secret {
         let secret: Secret = read(cluster, from).await?;
         secret.data.unwrap_or_default().into_keys().collect()
@@ -257,16 +259,12 @@ async fn keys(cluster: &Cluster, from: &Source) -> Result<Vec<String>> {
         map.data.unwrap_or_default().into_keys().collect()
     };
     if keys.is_empty() {
-        return Err(Error::failed(format!(
-            "{}/{} has no keys: nothing was changed",
-            from.word(),
-            from.name
-        )));
+        return Err(Error::failed(format!("{from} has no keys: nothing was changed")));
     }
     Ok(keys.into_iter().collect())
 }
 
-async fn read<K>(cluster: &Cluster, from: &Source) -> Result<K>
+async fn read<K>(cluster: &Cluster, from: &EnvSource) -> Result<K>
 where
     K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -305,6 +303,17 @@ async fn list(cluster: &Cluster, which: &Selection, ui: &mut Ui) -> Result<()> {
 /// Prints variables as kubectl does, with values that are not quoted for a shell.
 fn listed(title: &str, pod: &Value) -> String {
     let mut lines = vec![format!("# {title}")];
+    for entry in pod["envFrom"].as_array().into_iter().flatten() {
+        let Some(source) = object_of(entry) else { continue };
+        let prefix = entry["prefix"].as_str().map(|prefix| format!(", with prefix {prefix}"));
+        let line = format!(
+            "# all keys of {} {}{}",
+            source.word(),
+            source.name,
+            prefix.unwrap_or_default()
+        );
+        lines.push(clean(&line));
+    }
     for variable in pod["env"].as_array().into_iter().flatten() {
         let name = name_of(variable);
         let from = |field: &str, word: &str| {
@@ -312,8 +321,13 @@ fn listed(title: &str, pod: &Value) -> String {
             let text = |field: &str| key[field].as_str().unwrap_or_default().to_owned();
             Some(format!("# {name} from {word} {}, key {}", text("name"), text("key")))
         };
+        let field = || {
+            let path = variable.pointer("/valueFrom/fieldRef/fieldPath")?.as_str()?;
+            Some(format!("# {name} from field {path}"))
+        };
         let line = from("secretKeyRef", "secret")
             .or_else(|| from("configMapKeyRef", "configmap"))
+            .or_else(field)
             .unwrap_or_else(|| format!("{name}={}", variable["value"].as_str().unwrap_or_default()));
         lines.push(clean(&line));
     }
@@ -357,22 +371,38 @@ mod tests {
     #[test]
     fn key_becomes_a_variable() {
         assert_eq!(
-            source("secret/db").unwrap().variable("DB_", "tls.key"),
+            variable(&EnvSource::parse("secret/db").unwrap(), "DB_", "tls.key"),
             json!({"name": "DB_TLS_KEY", "valueFrom": {"secretKeyRef": {"name": "db", "key": "tls.key"}}})
         );
-        for wrong in ["db", "pod/db", "secret/"] {
-            assert!(source(wrong).is_err(), "{wrong}");
-        }
+    }
+
+    #[test]
+    fn all_keys_of_an_object_are_set_once_and_removed() {
+        let mut pod = json!({"envFrom": [{"prefix": "A_", "secretRef": {"name": "db"}}]});
+        let change = |text: &str| all_keys(text).unwrap();
+        edit(&mut pod, &[change("secret/db"), change("cm/db"), change("secret/db")]);
+        let all = json!([{"prefix": "A_", "secretRef": {"name": "db"}}, {"secretRef": {"name": "db"}}, {"configMapRef": {"name": "db"}}]);
+        assert_eq!(pod, json!({"envFrom": all}));
+        edit(&mut pod, &[change("secret/db-")]);
+        assert_eq!(pod, json!({"envFrom": [{"configMapRef": {"name": "db"}}]}));
+        edit(&mut pod, &[change("configmap/db-")]);
+        assert_eq!(pod, json!({}));
     }
 
     #[test]
     fn variables_are_shown_as_a_shell_takes_them() {
-        let pod = json!({"env": [{"name": "A", "value": "1\u{1b}"}, source("secret/db").unwrap().variable("", "pass"), source("cm/s").unwrap().variable("", "k")]});
+        let of = |source: &str, key: &str| variable(&EnvSource::parse(source).unwrap(), "", key);
+        let ip = json!({"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}});
+        let pod = json!({"env": [{"name": "A", "value": "1\u{1b}"}, of("secret/db", "pass"), of("cm/s", "k"), ip],
+            "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db"}}, {"configMapRef": {"name": "s"}}]});
         insta::assert_snapshot!(listed("appdeploy.appdeploy.dev/shop", &pod), @r"
         # appdeploy.appdeploy.dev/shop
+        # all keys of secret db, with prefix DB_
+        # all keys of configmap s
         A=1 
         # PASS from secret db, key pass
         # K from configmap s, key k
+        # IP from field status.podIP
         ");
     }
 }

@@ -171,7 +171,9 @@ mod tests {
         let app = app(
             "shop",
             &json!({"image": "shop:1", "port": 80, "replicas": 2, "args": ["--greeting", "hello world"],
-                "env": [{"name": "A", "value": "1"}, {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "url"}}}],
+                "env": [{"name": "A", "value": "1"}, {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "url"}}},
+                    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+                "envFrom": [{"prefix": "A_", "configMapRef": {"name": "look"}}],
                 "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}, "healthCheck": {"path": "/healthz"}}),
             &json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "updatedReplicas": 2, "url": "http://shop.default",
                 "conditions": [cond("Ready", "False", "CrashLoop", "1 of 2 pods keeps crashing")],
@@ -192,8 +194,10 @@ mod tests {
         Args:         --greeting "hello world"
         Requests:     cpu=100m, memory=64Mi
         Health Check: GET /healthz on port 80
-        Environment:  A=1
+        Environment:  all keys of ConfigMap look, prefix A_
+                      A=1
                       DB from Secret db, key url
+                      IP from field status.podIP
         Replicas:     2 wanted, 2 exist, 2 up to date, 1 ready
         URL:          http://shop.default
         Ready:        no (CrashLoop)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppDeploySpec, EnvVar, PodFields, PodSet, Quantity, SecurityProfile};
+use crd::{AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Quantity, SecurityProfile};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::output::description::Page;
@@ -119,8 +119,14 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             ),
         );
     }
-    if !container.env.is_empty() {
-        page.list("Environment", &container.env.iter().map(variable).collect::<Vec<_>>());
+    let variables: Vec<String> = container
+        .env_from
+        .iter()
+        .filter_map(all_keys)
+        .chain(container.env.iter().map(variable))
+        .collect();
+    if !variables.is_empty() {
+        page.list("Environment", &variables);
     }
 }
 
@@ -137,10 +143,26 @@ fn variable(variable: &EnvVar) -> String {
     let Some(source) = &variable.value_from else {
         return format!("{name}={}", variable.value.as_deref().unwrap_or_default());
     };
+    if let Some(field) = &source.field_ref {
+        return format!("{name} from field {}", field.field_path.as_str());
+    }
     let (kind, key) = match (&source.secret_key_ref, &source.config_map_key_ref) {
         (Some(key), _) => ("Secret", key),
         (None, Some(key)) => ("ConfigMap", key),
         (None, None) => return format!("{name}=<unset>"),
     };
     format!("{name} from {kind} {}, key {}", key.name, key.key)
+}
+
+fn all_keys(source: &EnvFromSource) -> Option<String> {
+    let (kind, object) = match (&source.secret_ref, &source.config_map_ref) {
+        (Some(object), _) => ("Secret", object),
+        (None, object) => ("ConfigMap", object.as_ref()?),
+    };
+    let prefix = source.prefix.as_ref().map(|prefix| format!(", prefix {prefix}"));
+    Some(format!(
+        "all keys of {kind} {}{}",
+        object.name,
+        prefix.unwrap_or_default()
+    ))
 }
