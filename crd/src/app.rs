@@ -42,7 +42,8 @@ use crate::{AppDeployStatus, PodFields};
 #[x_kube(
     validation = ("has(self.port) || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them"),
     validation = ("!has(self.expose) || self.expose == 'Public' || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls publish the application: set spec.expose to Public, or remove them"),
-    validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port")
+    validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port"),
+    validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them")
 )]
 pub struct AppDeploySpec {
     /// The container and the settings of each pod.

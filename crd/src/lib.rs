@@ -15,8 +15,9 @@ pub mod status;
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
 pub use kind::{Kind, Names};
 pub use pod::{
-    ContainerFields, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, FieldPath, FieldRef, HealthCheck,
-    ImagePullPolicy, KeyRef, LocalObjectReference, PodFields, Resources, SecurityProfile,
+    ContainerFields, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef,
+    GrpcAction, HealthCheck, HttpGetAction, HttpHeader, HttpScheme, ImagePullPolicy, KeyRef, LocalObjectReference,
+    PodFields, Probe, Probes, Resources, SecurityProfile, TcpSocketAction,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

@@ -5,6 +5,7 @@
 //! node. A field may be added only if it does not allow that.
 
 mod env;
+mod probes;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Quantity, QueueReference};
 
 pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
+pub use probes::{ExecAction, GrpcAction, HttpGetAction, HttpHeader, HttpScheme, Probe, Probes, TcpSocketAction};
 
 /// The fields of the container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -69,6 +71,11 @@ pub struct ContainerFields {
     /// pod is ready when its port accepts connections or, without a port, when it has run for some seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
+
+    /// The probes, if a health check is not precise enough. Either `healthCheck` or `probes` can be set. Default: those of
+    /// the health check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
 
     /// When nodes pull the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]

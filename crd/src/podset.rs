@@ -56,7 +56,8 @@ pub struct PodSetSpec {
     /// containers restart. Any other change replaces the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(
-        validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port")
+        validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.template.port or spec.template.healthCheck.port"),
+        validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them")
     )]
     pub template: Option<PodFields>,
 

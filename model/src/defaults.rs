@@ -40,17 +40,28 @@ pub(crate) fn pod_spec(spec: &mut Value) {
                 fill(field, &json!({"apiVersion": "v1"}));
             }
         }
-        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
-            if let Some(probe) = container.get_mut(probe).filter(|probe| probe.is_object()) {
-                fill(
-                    probe,
-                    &json!({"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}),
-                );
-                if let Some(http) = probe.get_mut("httpGet") {
-                    fill(http, &json!({"scheme": "HTTP", "path": "/"}));
-                }
+        for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            if let Some(one) = container.get_mut(name) {
+                probe(one);
             }
         }
+    }
+}
+
+/// Fills in the defaults of a probe. Does nothing if there is none.
+pub(crate) fn probe(probe: &mut Value) {
+    if !probe.is_object() {
+        return;
+    }
+    fill(
+        probe,
+        &json!({"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}),
+    );
+    if let Some(http) = probe.get_mut("httpGet") {
+        fill(http, &json!({"scheme": "HTTP", "path": "/"}));
+    }
+    if let Some(grpc) = probe.get_mut("grpc") {
+        fill(grpc, &json!({"service": ""}));
     }
 }
 

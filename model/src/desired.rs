@@ -4,6 +4,7 @@
 
 mod env;
 pub(crate) mod pod_template;
+pub(crate) mod probes;
 pub(crate) mod queue_env;
 
 pub(crate) use pod_template::pod_spec;
@@ -181,6 +182,36 @@ mod tests {
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn app_with_every_probe() {
+        let objects = render(
+            "shop",
+            json!({"image": "shop", "port": 8080, "probes": {
+                "readiness": {"httpGet": {"path": "/ready", "port": 8081, "scheme": "HTTPS",
+                    "httpHeaders": [{"name": "Host", "value": "shop.example.com"}]}, "successThreshold": 2},
+                "liveness": {"exec": {"command": ["/alive"]}, "initialDelaySeconds": 5, "timeoutSeconds": 2,
+                    "terminationGracePeriodSeconds": 5},
+                "startup": {"grpc": {"port": 9090, "service": "shop"}, "periodSeconds": 1, "failureThreshold": 60}}}),
+        );
+        let container = "/spec/template/spec/containers/0";
+        let container = objects.first(&DEPLOYMENT).unwrap().pointer(container).unwrap();
+        let probes = ["readinessProbe", "livenessProbe", "startupProbe"].map(|probe| &container[probe]);
+        insta::assert_yaml_snapshot!(probes);
+    }
+
+    #[test]
+    fn port_is_checked_unless_there_is_a_readiness_probe() {
+        let of = |readiness: Value| {
+            let probes = json!({"liveness": {"exec": {"command": ["/alive"]}}, "readiness": readiness});
+            let objects = render("shop", json!({"image": "shop", "port": 8080, "probes": probes}));
+            let readiness = "/spec/template/spec/containers/0/readinessProbe";
+            objects.first(&DEPLOYMENT).unwrap().pointer(readiness).unwrap().clone()
+        };
+        assert_eq!(of(Value::Null)["tcpSocket"]["port"], 8080);
+        let grpc = json!({"grpc": {"port": 9090}});
+        assert_eq!(of(grpc.clone()), grpc);
     }
 
     #[test]

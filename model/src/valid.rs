@@ -3,6 +3,8 @@
 //! The schema has nearly all of these rules. They are checked again because an object may be older than a rule, and because
 //! the schema may have been replaced.
 
+mod probes;
+
 use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields};
 use kube::ResourceExt as _;
 
@@ -139,6 +141,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
             "{at}.envFrom: each entry needs exactly one of configMapRef and secretRef"
         ));
     }
+    probes::add_problems(at, &pod.container, problems);
     let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port

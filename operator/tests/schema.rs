@@ -113,6 +113,38 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
             "a health check needs a port to ask",
         ),
         (with(json!({"healthCheck": {"path": "no"}})), "should match"),
+        (
+            with(json!({"healthCheck": {}, "probes": {}})),
+            "healthCheck is the short form of probes: remove one of them",
+        ),
+        (
+            with(json!({"probes": {"readiness": {"periodSeconds": 1}}})),
+            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+        ),
+        (
+            with(json!({"probes": {"startup": {"grpc": {"port": 1}, "exec": {"command": ["a"]}}}})),
+            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+        ),
+        (
+            with(json!({"probes": {"readiness": {"grpc": {"port": 1}, "terminationGracePeriodSeconds": 1}}})),
+            "a readiness probe restarts no container",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"grpc": {"port": 1}, "successThreshold": 2}}})),
+            "can only be 1; remove it",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"httpGet": {"port": 1, "path": "a b"}}}})),
+            "write it like /healthz",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"httpGet": {"port": 1, "httpHeaders": [{"name": "a:b", "value": ""}]}}}})),
+            "write it like X-Probe",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"httpGet": {"path": "/"}}}})),
+            "httpGet.port: Required value",
+        ),
         (with(json!({"env": [{"name": "1A"}]})), "starts with no digit"),
         (with(json!({"env": [{"name": "A"}, {"name": "A"}]})), "Duplicate value"),
         (
@@ -196,6 +228,12 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "healthCheck": {"port": 8080, "path": "/healthz?full=1"}}),
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
+        json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "probes": {
+            "readiness": {"httpGet": {"path": "/ready?full=1", "port": 8443, "scheme": "HTTPS",
+                "httpHeaders": [{"name": "Host", "value": "shop.example.com"}]}, "successThreshold": 3},
+            "liveness": {"exec": {"command": ["/alive", ""]}, "terminationGracePeriodSeconds": 1},
+            "startup": {"grpc": {"port": 9090, "service": "shop"}, "initialDelaySeconds": 0, "failureThreshold": 1000}}}),
     ];
     for (number, spec) in specs.into_iter().enumerate() {
         shop.app(&format!("shop-{number}"), spec);

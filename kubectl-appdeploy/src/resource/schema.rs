@@ -141,7 +141,9 @@ fn unsupported(field: &str) -> Option<&'static str> {
         "containers" | "sidecars" => "an app runs one container, described by image, command, args and env",
         "initContainers" => "an app runs one container; run migrations in a Job before the rollout",
         "serviceAccountName" | "serviceAccount" => "pods of apps have no ServiceAccount token; use a Deployment",
-        "livenessProbe" | "readinessProbe" | "startupProbe" => "use healthCheck, from which the probes are derived",
+        "livenessProbe" | "readinessProbe" | "startupProbe" => {
+            "use healthCheck, or probes.liveness, probes.readiness and probes.startup"
+        }
         "nodeSelector" | "affinity" | "tolerations" => "apps do not choose nodes; use a Deployment",
         _ => return None,
     })

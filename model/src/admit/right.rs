@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, AppQueue, ContainerFields, PodFields};
+use crd::{AppDeploy, AppQueue, ContainerFields, PodFields, Probe, Probes};
 
 use super::{Admitted, spec_without_replicas};
 use crate::children::DEPLOYMENT;
@@ -173,7 +173,7 @@ pub fn right_to_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions: &
 }
 
 /// Returns the fields of a spec that determine which program runs and what it does. Variables are part of it because of
-/// `LD_PRELOAD` and `PATH`.
+/// `LD_PRELOAD` and `PATH`, and probes because of their commands.
 fn program(pod: &PodFields) -> PodFields {
     PodFields {
         container: ContainerFields {
@@ -183,12 +183,31 @@ fn program(pod: &PodFields) -> PodFields {
             args: pod.container.args.clone(),
             env: pod.container.env.clone(),
             env_from: pod.container.env_from.clone(),
+            probes: commands(pod.container.probes.as_ref()),
             ..ContainerFields::default()
         },
         image_pull_secrets: pod.image_pull_secrets.clone(),
         queues: pod.queues.clone(),
         ..PodFields::default()
     }
+}
+
+/// Returns only the commands of probes.
+fn commands(probes: Option<&Probes>) -> Option<Probes> {
+    let command = |probe: Option<&Probe>| {
+        let exec = probe?.exec.clone()?;
+        Some(Probe {
+            exec: Some(exec),
+            ..Probe::default()
+        })
+    };
+    let probes = probes?;
+    let commands = Probes {
+        readiness: command(probes.readiness.as_ref()),
+        liveness: command(probes.liveness.as_ref()),
+        startup: command(probes.startup.as_ref()),
+    };
+    Some(commands).filter(|commands| *commands != Probes::default())
 }
 
 #[cfg(test)]
@@ -270,6 +289,7 @@ mod tests {
             json!({"image": "nginx:1", "args": ["/keys/key"]}),
             json!({"image": "nginx:1", "env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
             json!({"image": "nginx:1", "envFrom": [{"secretRef": {"name": "mine"}}]}),
+            json!({"image": "nginx:1", "probes": {"liveness": {"exec": {"command": ["cat", "/keys/key"]}}}}),
             json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
             json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
             json!({"image": "nginx:1", "queues": [{"name": "mine"}]}),
@@ -285,6 +305,8 @@ mod tests {
         let other = json!({"image": "nginx:1", "replicas": 9, "port": 80, "resources": {"limits": {"cpu": "1"}},
             "healthCheck": {"path": "/"}, "securityProfile": "Restricted", "host": "shop.example.com"});
         assert_eq!(right_to_additions(&app(other), Some(&old), &added), None);
+        let probes = json!({"image": "nginx:1", "probes": {"readiness": {"tcpSocket": {"port": 80}}}});
+        assert_eq!(right_to_additions(&app(probes), Some(&old), &added), None);
         assert!(right_to_additions(&old, None, &added).is_some());
     }
 

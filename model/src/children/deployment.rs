@@ -10,6 +10,7 @@ use super::child::{Child, ChildState, Rollout};
 use super::observed::Observed;
 use super::{ChildKind, Health, replace_list};
 use crate::defaults::{self, fill};
+use crate::desired::probes::probes;
 use crate::desired::{finish, meta, pod_template, selector};
 use crate::diagnose::{
     Diagnosis, Subject, current_pods, describe_pods, diagnose_pod, diagnosis, newest_template, refusal,
@@ -20,7 +21,7 @@ use crate::reason::Reason;
 use crate::spec_reader::Additions;
 use crate::{Valid, command};
 
-/// How long a pod without a port and a health check must have run to count as available, in seconds.
+/// How long a pod without a readiness probe must have run to count as available, in seconds.
 const MIN_READY: i32 = 3;
 
 /// The annotation in which the Deployment controller numbers revisions.
@@ -78,10 +79,10 @@ fn render(app: &Valid<'_>) -> Value {
     finish(&DEPLOYMENT, &deployment)
 }
 
-/// Returns how long a pod must have run to be available, in seconds. Set only for a pod without a port and a health check, of
-/// which nothing else can be observed.
+/// Returns how long a pod must have run to be available, in seconds. Set only for a pod without a readiness probe, of which
+/// nothing else can be observed.
 pub fn min_ready(pod: &PodFields) -> Option<i32> {
-    (pod.container.port.is_none() && pod.container.health_check.is_none()).then_some(MIN_READY)
+    probes(&pod.container).readiness.is_none().then_some(MIN_READY)
 }
 
 /// Renders the Deployment from the spec that is recorded in the live one.

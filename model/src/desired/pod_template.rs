@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crd::{HealthCheck, PodFields, Quantity, SecurityProfile, annotation};
+use crd::{PodFields, Quantity, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
-    self as core, Capabilities, Container, ContainerPort, HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec,
-    Probe, ResourceRequirements, SeccompProfile, SecurityContext, TCPSocketAction,
+    self as core, Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec,
+    ResourceRequirements, SeccompProfile, SecurityContext,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::env::{env_from, env_var};
+use super::probes::probes;
 use super::queue_env::queue_variables;
 use super::{CONTAINER, PORT, pod_labels};
 use crate::Valid;
-
-/// The period of a startup probe, in seconds. Short, so that an application that starts fast is ready soon.
-const STARTUP_PERIOD: i32 = 2;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
     PodTemplateSpec {
@@ -62,10 +59,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
     // Variables of queues come first, so that others may refer to them as $(NAME).
     let env = queue_variables(pod).chain(fields.env.iter().map(env_var));
     let env: Vec<_> = env.collect();
-    let probes = fields
-        .health_check
-        .as_ref()
-        .and_then(|check| Probes::of(check, fields.port));
+    let probes = probes(fields);
     Container {
         name: CONTAINER.into(),
         image: Some(fields.image.clone()),
@@ -87,13 +81,9 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             limits: quantities(&resources.limits),
             ..ResourceRequirements::default()
         }),
-        startup_probe: probes.as_ref().map(Probes::startup),
-        readiness_probe: match &probes {
-            Some(probes) => Some(probes.steady(3)),
-            None => fields.port.map(listening),
-        },
-        // Slower than readiness: an application under load should lose its traffic before it is restarted.
-        liveness_probe: probes.as_ref().map(|probes| probes.steady(6)),
+        startup_probe: probes.startup,
+        readiness_probe: probes.readiness,
+        liveness_probe: probes.liveness,
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             capabilities: restricted.then(|| Capabilities {
@@ -109,73 +99,6 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
     }
 }
 
-/// Returns the readiness probe of an application with a port and without a health check: it must listen on the port.
-/// Otherwise it would get traffic before it listens.
-fn listening(port: i32) -> Probe {
-    Probe {
-        tcp_socket: Some(TCPSocketAction {
-            host: None,
-            port: IntOrString::Int(port),
-        }),
-        period_seconds: Some(STARTUP_PERIOD),
-        timeout_seconds: Some(1),
-        failure_threshold: Some(3),
-        ..Probe::default()
-    }
-}
-
-/// A health check with its defaults.
-struct Probes<'a> {
-    path: Option<&'a str>,
-    port: i32,
-    period: i32,
-    timeout: i32,
-    startup: i32,
-}
-
-impl<'a> Probes<'a> {
-    fn of(check: &'a HealthCheck, port: Option<i32>) -> Option<Self> {
-        Some(Self {
-            path: check.path.as_deref(),
-            port: check.port.or(port)?,
-            period: check.period_seconds.unwrap_or(10),
-            timeout: check.timeout_seconds.unwrap_or(1),
-            startup: check.startup_seconds.unwrap_or(60),
-        })
-    }
-
-    fn startup(&self) -> Probe {
-        self.probe(
-            STARTUP_PERIOD,
-            self.startup.div_euclid(STARTUP_PERIOD) + self.startup.rem_euclid(STARTUP_PERIOD),
-        )
-    }
-
-    fn steady(&self, failures: i32) -> Probe {
-        self.probe(self.period, failures)
-    }
-
-    fn probe(&self, period: i32, failures: i32) -> Probe {
-        let port = IntOrString::Int(self.port);
-        Probe {
-            http_get: self.path.map(|path| HTTPGetAction {
-                path: Some(path.to_owned()),
-                port: port.clone(),
-                scheme: Some("HTTP".into()),
-                ..HTTPGetAction::default()
-            }),
-            tcp_socket: self.path.is_none().then(|| TCPSocketAction {
-                host: None,
-                port: port.clone(),
-            }),
-            period_seconds: Some(period),
-            timeout_seconds: Some(self.timeout),
-            failure_threshold: Some(failures),
-            ..Probe::default()
-        }
-    }
-}
-
 fn quantities(amounts: &BTreeMap<String, Quantity>) -> Option<BTreeMap<String, resource::Quantity>> {
     let amounts: BTreeMap<_, _> = amounts
         .iter()
@@ -184,6 +107,6 @@ fn quantities(amounts: &BTreeMap<String, Quantity>) -> Option<BTreeMap<String, r
     (!amounts.is_empty()).then_some(amounts)
 }
 
-fn some_list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Option<Vec<U>> {
+pub(super) fn some_list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Option<Vec<U>> {
     (!items.is_empty()).then(|| items.iter().map(convert).collect())
 }

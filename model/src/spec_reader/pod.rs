@@ -36,7 +36,8 @@ pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
         command: items(&container["command"]).map(text).collect(),
         args: items(&container["args"]).map(text).collect(),
         resources: resources(&container["resources"]),
-        health_check: health.value,
+        health_check: health.value.check,
+        probes: health.value.probes,
         image_pull_policy: policy(container),
     };
     let pod = PodFields {

@@ -69,6 +69,26 @@ fn normalized(spec: &Value) -> AppDeploySpec {
         let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
         check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
     }
+    if let Some(probes) = &mut pod.container.probes {
+        for probe in [&mut probes.readiness, &mut probes.liveness, &mut probes.startup] {
+            let Some(probe) = probe else { continue };
+            if let Some(http) = &mut probe.http_get {
+                http.path = http.path.take().filter(|path| path != "/");
+                http.scheme = http.scheme.filter(|scheme| *scheme != crd::HttpScheme::Http);
+            }
+            probe.initial_delay_seconds = probe.initial_delay_seconds.filter(|seconds| *seconds != 0);
+            probe.period_seconds = probe.period_seconds.filter(|seconds| *seconds != 10);
+            probe.timeout_seconds = probe.timeout_seconds.filter(|seconds| *seconds != 1);
+            probe.success_threshold = probe.success_threshold.filter(|count| *count != 1);
+            probe.failure_threshold = probe.failure_threshold.filter(|count| *count != 3);
+        }
+    }
+    // Kubernetes has no field for a pod without any.
+    pod.container.probes = pod
+        .container
+        .probes
+        .take()
+        .filter(|probes| *probes != crd::Probes::default());
     spec
 }
 
@@ -139,6 +159,55 @@ fn health() -> impl Strategy<Value = Value> {
         })
 }
 
+fn probe() -> impl Strategy<Value = Value> {
+    let maybe = |range: std::ops::RangeInclusive<i32>| proptest::option::of(range);
+    let port = || 1..=65535;
+    let http = (
+        proptest::option::of("/[a-z]{0,5}"),
+        port(),
+        proptest::option::of(prop_oneof![Just("HTTP"), Just("HTTPS")]),
+        proptest::collection::vec("[A-Z]{1,3}", 0..3),
+    );
+    let http = http.prop_map(|(path, port, scheme, headers)| {
+        let headers: Vec<Value> = headers.iter().map(|name| json!({"name": name, "value": "a"})).collect();
+        json!({"httpGet": {"path": path, "port": port, "scheme": scheme, "httpHeaders": headers}})
+    });
+    let checks = prop_oneof![
+        http,
+        port().prop_map(|port| json!({"tcpSocket": {"port": port}})),
+        (port(), proptest::option::of(text()))
+            .prop_map(|(port, service)| json!({"grpc": {"port": port, "service": service}})),
+        proptest::collection::vec("[ -~]{1,5}", 1..3).prop_map(|command| json!({"exec": {"command": command}})),
+    ];
+    let times = (maybe(0..=99), maybe(1..=99), maybe(1..=99), maybe(1..=9), maybe(1..=99));
+    (checks, times, maybe(1..=99)).prop_map(|(mut probe, (delay, period, timeout, successes, failures), grace)| {
+        probe["initialDelaySeconds"] = json!(delay);
+        probe["periodSeconds"] = json!(period);
+        probe["timeoutSeconds"] = json!(timeout);
+        probe["successThreshold"] = json!(successes);
+        probe["failureThreshold"] = json!(failures);
+        probe["terminationGracePeriodSeconds"] = json!(grace);
+        probe
+    })
+}
+
+fn probes() -> impl Strategy<Value = Value> {
+    let maybe = || proptest::option::of(probe());
+    (maybe(), maybe(), maybe()).prop_map(|(readiness, liveness, startup)| {
+        let mut probes = json!({"readiness": readiness, "liveness": liveness, "startup": startup});
+        for (name, field) in [
+            ("readiness", "terminationGracePeriodSeconds"),
+            ("liveness", "successThreshold"),
+            ("startup", "successThreshold"),
+        ] {
+            if let Some(probe) = probes[name].as_object_mut() {
+                probe.remove(field);
+            }
+        }
+        probes
+    })
+}
+
 fn pod() -> impl Strategy<Value = Value> {
     let image = prop_oneof![
         Just("nginx"),
@@ -153,7 +222,11 @@ fn pod() -> impl Strategy<Value = Value> {
         proptest::collection::vec("[ -~]{1,5}", 0..3),
         proptest::collection::vec("[ -~]{1,5}", 0..3),
         proptest::option::of((amounts(), amounts())),
-        proptest::option::of(health()),
+        prop_oneof![
+            Just(json!({})),
+            health().prop_map(|check| json!({"healthCheck": check})),
+            probes().prop_map(|probes| json!({"probes": probes})),
+        ],
         proptest::option::of(policy),
         (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
         any::<bool>(),
@@ -171,7 +244,7 @@ fn pod() -> impl Strategy<Value = Value> {
                     .map(|names| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
                 json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
-                "healthCheck": health, "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
+                "healthCheck": health["healthCheck"], "probes": health["probes"], "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
                 "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
             },
         )
@@ -455,30 +528,57 @@ fn port_of_a_service_is_kept_with_the_new_target_port() {
 }
 
 #[test]
-fn slow_start_keeps_its_time() {
-    let read = |probe: Value| {
-        let deployment = json!({"spec": {"template": {"spec": {"containers": [
-            {"name": "c", "image": "nginx", "ports": [{"containerPort": 80}], "readinessProbe": probe}]}}}});
+fn probes_are_read_exactly() {
+    let read = |probes: Value| {
+        let mut container = json!({"name": "c", "image": "nginx", "ports": [{"containerPort": 80, "name": "web"}]});
+        container
+            .as_object_mut()
+            .unwrap()
+            .extend(probes.as_object().unwrap().clone());
+        let deployment = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         let live = LiveObjects {
             deployment: Some(&deployment),
             ..LiveObjects::default()
         };
-        read_app("shop", "a", live).spec.pod.container.health_check.unwrap()
+        let read = read_app("shop", "a", live);
+        let unmapped: Vec<String> = read.unmapped.into_iter().map(|(_, rest)| rest.path).collect();
+        let container = read.spec.pod.container;
+        (json!([container.health_check, container.probes]), unmapped)
     };
-    let http = |extra: Value| {
-        let mut probe = json!({"httpGet": {"path": "/", "port": 80}});
-        probe
-            .as_object_mut()
-            .unwrap()
-            .extend(extra.as_object().unwrap().clone());
-        probe
-    };
-    assert_eq!(read(http(json!({}))).startup_seconds, None);
+    let none: Vec<String> = Vec::new();
+    let http = json!({"httpGet": {"path": "live", "port": "web"}, "initialDelaySeconds": 120, "timeoutSeconds": 900});
     assert_eq!(
-        read(http(json!({"initialDelaySeconds": 120}))).startup_seconds,
-        Some(150)
+        read(json!({"livenessProbe": http})),
+        (
+            json!([null, {"liveness": {"httpGet": {"path": "/live", "port": 80}, "initialDelaySeconds": 120, "timeoutSeconds": 900}}]),
+            none.clone()
+        )
     );
-    assert_eq!(read(http(json!({"timeoutSeconds": 900}))).timeout_seconds, Some(300));
+    let tcp = json!({"tcpSocket": {"port": 80}, "periodSeconds": 2});
+    assert_eq!(
+        read(json!({"readinessProbe": tcp})),
+        (json!([null, null]), none.clone())
+    );
+    let with = |failures: i32, period: i32| json!({"httpGet": {"path": "/", "port": "web"}, "periodSeconds": period, "failureThreshold": failures});
+    let all = json!({"readinessProbe": with(3, 10), "livenessProbe": with(6, 10), "startupProbe": with(30, 2)});
+    assert_eq!(read(all), (json!([{"path": "/"}, null]), none.clone()));
+    // The kubelet would send these requests to another host.
+    let elsewhere = json!({"tcpSocket": {"port": 80, "host": "192.0.2.1"}});
+    assert_eq!(
+        read(json!({"livenessProbe": elsewhere})),
+        (
+            json!([null, {"liveness": {"tcpSocket": {"port": 80}}}]),
+            vec!["spec.template.spec.containers[c].livenessProbe.tcpSocket.host".to_owned()]
+        )
+    );
+    let unknown = json!({"httpGet": {"port": "unknown"}});
+    assert_eq!(
+        read(json!({"startupProbe": unknown})),
+        (
+            json!([null, null]),
+            vec!["spec.template.spec.containers[c].startupProbe".to_owned()]
+        )
+    );
 }
 
 #[test]

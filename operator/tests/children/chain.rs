@@ -100,6 +100,14 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
     maybe(&mut spec, "port", &[json!(80), json!(8080)]);
     if spec.get("port").is_some() {
         maybe(&mut spec, "healthCheck", &[json!({}), json!({"path": "/healthz"})]);
+        if spec.get("healthCheck").is_none() {
+            let probes = [
+                json!({"readiness": {"httpGet": {"port": 8080, "path": "/ready"}, "periodSeconds": 5}}),
+                json!({"readiness": {"grpc": {"port": 8080}}, "liveness": {"exec": {"command": ["a"]}}}),
+                json!({"startup": {"tcpSocket": {"port": 80}, "failureThreshold": 9}}),
+            ];
+            maybe(&mut spec, "probes", &probes);
+        }
         maybe(&mut spec, "expose", &[json!("Cluster"), json!("Public")]);
         if spec["expose"] != "Cluster" {
             maybe(

@@ -1,122 +1,169 @@
-//! Reads a health check from the probes of a container.
+//! Reads a health check or probes from the probes of a container.
 
-use crd::HealthCheck;
-use serde_json::Value;
+use crd::{ContainerFields, HealthCheck, HttpScheme, Probe, Probes};
+use serde_json::{Value, json};
 
 use super::{number, port_of};
-use crate::spec_reader::{ReadSpec, UnmappedField};
+use crate::defaults;
+use crate::desired::probes::probes;
+use crate::fields::is_nothing;
+use crate::spec_reader::{ReadSpec, UnmappedField, rest};
 
-/// What a probe checks.
-#[derive(Clone, Debug, PartialEq)]
-struct Handler {
-    path: Option<String>,
-    port: i32,
+/// The fields of a container with its probes.
+const NAMES: [&str; 3] = ["readinessProbe", "livenessProbe", "startupProbe"];
+
+/// What the spec of a container says about its health.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// The short form.
+    pub check: Option<HealthCheck>,
+    /// The probes, if the short form can't express them.
+    pub probes: Option<Probes>,
 }
 
 /// Reads the probes of a container that listens on `port`. The container must have the defaults of the API server.
-///
-/// Periods and timeouts are read as precisely as a health check can express them. Probes that check something else are
-/// unmapped.
-pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Option<HealthCheck>> {
-    let probes = ["readinessProbe", "livenessProbe", "startupProbe"];
-    let checks = probes.map(|probe| handler(&container[probe], container));
-    let Some(main) = checks.iter().flatten().next() else {
-        let unmapped = probes.iter().filter_map(|probe| whole(container, probe)).collect();
-        return ReadSpec { value: None, unmapped };
+pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Health> {
+    let live = NAMES.map(|name| normalized(&container[name], container));
+    let mut short = [Some(Health::default()), short(&live, port)].into_iter().flatten();
+    let same = |health: &Health| {
+        rendered(health, port)
+            .iter()
+            .zip(&live)
+            .all(|(ours, live)| is_same(ours, live))
     };
+    if let Some(value) = short.find(same) {
+        return ReadSpec {
+            value,
+            unmapped: Vec::new(),
+        };
+    }
+    let [mut readiness, liveness, startup] = live.each_ref().map(probe);
+    if is_same(&rendered(&Health::default(), port)[0], &live[0]) {
+        readiness = None;
+    }
+    let read = Probes {
+        readiness,
+        liveness,
+        startup,
+    };
+    let value = Health {
+        check: None,
+        probes: Some(read).filter(|read| *read != Probes::default()),
+    };
+    let ours = rendered(&value, port);
     let mut unmapped = Vec::new();
-    for (probe, checks) in probes.iter().zip(&checks) {
-        match checks {
-            Some(checks) if checks == main => {}
-            None => unmapped.extend(whole(container, probe)),
-            Some(checks) => unmapped.push(other(probe, checks, &container[*probe])),
+    for ((name, live), ours) in NAMES.iter().zip(&live).zip(&ours) {
+        if live.is_null() || probe(live).is_some() {
+            unmapped.extend(rest::of(name, live, ours));
+        } else {
+            unmapped.push(UnmappedField {
+                path: (*name).to_owned(),
+                value: live.clone(),
+                differs: true,
+            });
         }
     }
-    let is_there = |probe: &str| container[probe].is_object();
-    let listens = main.path.is_none() && Some(main.port) == port;
-    if listens && !is_there("livenessProbe") && !is_there("startupProbe") {
-        return ReadSpec { value: None, unmapped };
+    ReadSpec { value, unmapped }
+}
+
+/// Returns the probes that the operator renders, in the order of [`NAMES`].
+fn rendered(health: &Health, port: Option<i32>) -> [Value; 3] {
+    let ours = probes(&ContainerFields {
+        port,
+        health_check: health.check.clone(),
+        probes: health.probes.clone(),
+        ..ContainerFields::default()
+    });
+    // A typed object always serialises: its keys are text.
+    [ours.readiness, ours.liveness, ours.startup].map(|probe| {
+        let mut probe = json!(probe);
+        defaults::probe(&mut probe);
+        probe
+    })
+}
+
+/// Whether two probes are the same, without the values that the API server does not store.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one.is_null() == other.is_null() && rest::of("", one, other).is_empty() && rest::of("", other, one).is_empty()
+}
+
+/// Returns a probe with ports by number, and with a path that begins with `/`.
+fn normalized(probe: &Value, container: &Value) -> Value {
+    let mut probe = probe.clone();
+    for handler in ["httpGet", "tcpSocket"] {
+        let Some(handler) = probe.get_mut(handler).filter(|handler| handler.is_object()) else {
+            continue;
+        };
+        if let Some(port) = port_of(&handler["port"], container) {
+            handler["port"] = port.into();
+        }
+        if let Some(path) = handler.get("path").and_then(Value::as_str) {
+            handler["path"] = format!("/{}", path.strip_prefix('/').unwrap_or(path)).into();
+        }
     }
-    let [readiness, ..] = probes;
-    let of = |field: &str| {
-        let probe = probes.iter().find(|probe| container[**probe].is_object());
-        number(&container[*probe.unwrap_or(&readiness)][field])
-    };
-    let within = |field: &str, usual: i32, most: i32| {
-        let value = of(field).map(|value| value.clamp(1, most));
-        value.filter(|value| *value != usual)
-    };
+    probe
+}
+
+/// Returns the health check from which probes with this readiness probe may be rendered.
+fn short([readiness, _, startup]: &[Value; 3], port: Option<i32>) -> Option<Health> {
+    let (http, tcp) = (&readiness["httpGet"], &readiness["tcpSocket"]);
+    let checks = number(&http["port"]).or_else(|| number(&tcp["port"]))?;
+    let other_than = |value: Option<i32>, usual: i32| value.filter(|value| *value != usual);
     let check = HealthCheck {
-        path: main.path.clone(),
-        port: Some(main.port).filter(|checks| Some(*checks) != port),
-        period_seconds: within("periodSeconds", 10, 3600),
-        timeout_seconds: within("timeoutSeconds", 1, 300),
-        startup_seconds: startup(container),
+        path: http["path"].as_str().map(str::to_owned),
+        port: Some(checks).filter(|checks| Some(*checks) != port),
+        period_seconds: other_than(number(&readiness["periodSeconds"]), 10),
+        timeout_seconds: other_than(number(&readiness["timeoutSeconds"]), 1),
+        startup_seconds: other_than(
+            number(&startup["failureThreshold"])?.checked_mul(number(&startup["periodSeconds"])?),
+            60,
+        ),
     };
-    ReadSpec {
-        value: Some(check),
-        unmapped,
+    let is_valid = check.period_seconds.is_none_or(|seconds| seconds <= 3600)
+        && check.timeout_seconds.is_none_or(|seconds| seconds <= 300)
+        && check.startup_seconds.is_none_or(|seconds| seconds <= 3600)
+        && check.path.as_deref().is_none_or(is_path);
+    is_valid.then_some(Health {
+        check: Some(check),
+        probes: None,
+    })
+}
+
+/// Reads a probe, without fields that have their default. Returns `None` if a spec can't express what it checks.
+fn probe(live: &Value) -> Option<Probe> {
+    let mut written = live.clone();
+    for handler in ["httpGet", "grpc"] {
+        if let Some(handler) = written.get_mut(handler).and_then(Value::as_object_mut) {
+            handler.retain(|_, value| !is_nothing(value));
+        }
     }
-}
-
-/// Returns how long a container may take to start, in seconds, unless it is the default.
-fn startup(container: &Value) -> Option<i32> {
-    const DEFAULT: i32 = 60;
-    let lasts = |probe: &Value| {
-        let of = |field: &str| number(&probe[field]).unwrap_or(0);
-        of("initialDelaySeconds") + of("periodSeconds") * of("failureThreshold")
-    };
-    let seconds = match (&container["startupProbe"], &container["livenessProbe"]) {
-        (probe @ Value::Object(_), _) => lasts(probe),
-        // A container must not be restarted earlier than before.
-        (_, probe @ Value::Object(_)) => lasts(probe).max(DEFAULT),
-        // Without a liveness probe, a container was never restarted. It is not ready before its first check.
-        _ => lasts(&container["readinessProbe"]).max(DEFAULT),
-    };
-    Some(seconds.clamp(1, 3600)).filter(|seconds| *seconds != DEFAULT)
-}
-
-/// Returns what a probe checks, if a health check can express it.
-fn handler(probe: &Value, container: &Value) -> Option<Handler> {
-    let (http, tcp) = (&probe["httpGet"], &probe["tcpSocket"]);
-    if let Some(http) = http.as_object() {
-        let plain = http
-            .keys()
-            .all(|key| ["path", "port", "scheme"].contains(&key.as_str()));
-        let path = http.get("path").and_then(Value::as_str).unwrap_or("/");
-        let path = format!("/{}", path.strip_prefix('/').unwrap_or(path));
-        let is_http = http.get("scheme").is_none_or(|scheme| scheme == "HTTP");
-        return Some(Handler {
-            path: Some(path),
-            port: port_of(http.get("port")?, container)?,
-        })
-        .filter(|_| plain && is_http);
+    let mut probe: Probe = serde_json::from_value(written).ok()?;
+    if let Some(http) = &mut probe.http_get {
+        http.path = http.path.take().filter(|path| path != "/");
+        http.scheme = http.scheme.filter(|scheme| *scheme != HttpScheme::Http);
     }
-    let tcp = tcp.as_object()?;
-    let port = port_of(tcp.get("port")?, container)?;
-    Some(Handler { path: None, port }).filter(|_| tcp.len() == 1)
-}
-
-fn whole(container: &Value, probe: &str) -> Option<UnmappedField> {
-    container
-        .get(probe)
-        .filter(|probe| probe.is_object())
-        .map(|value| UnmappedField {
-            path: probe.to_owned(),
-            value: value.clone(),
-            differs: true,
-        })
-}
-
-/// Returns the field of a probe that checks something else than the health check.
-fn other(probe: &str, checks: &Handler, value: &Value) -> UnmappedField {
-    let (path, value) = match checks.path {
-        Some(_) => ("httpGet", &value["httpGet"]),
-        None => ("tcpSocket", &value["tcpSocket"]),
-    };
-    UnmappedField {
-        path: format!("{probe}.{path}"),
-        value: value.clone(),
-        differs: true,
+    for (field, usual) in [
+        (&mut probe.initial_delay_seconds, 0),
+        (&mut probe.period_seconds, 10),
+        (&mut probe.timeout_seconds, 1),
+        (&mut probe.success_threshold, 1),
+        (&mut probe.failure_threshold, 3),
+    ] {
+        *field = field.filter(|value| *value != usual);
     }
+    let has_path = |probe: &Probe| {
+        let path = probe.http_get.as_ref().and_then(|http| http.path.as_deref());
+        path.is_none_or(is_path)
+    };
+    let checks = [
+        probe.http_get.is_some(),
+        probe.tcp_socket.is_some(),
+        probe.grpc.is_some(),
+        probe.exec.as_ref().is_some_and(|exec| !exec.command.is_empty()),
+    ];
+    Some(probe).filter(|probe| has_path(probe) && checks.contains(&true))
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -21,6 +21,13 @@ fn everything() -> Value {
     })
 }
 
+/// Probes with all that can be said of them.
+fn probes() -> Value {
+    let http = json!({"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTPS",
+        "httpHeaders": [{"name": "Host", "value": "shop.example.com"}]}, "initialDelaySeconds": 1});
+    json!({"readiness": http, "liveness": {"exec": {"command": ["true"]}}, "startup": {"grpc": {"port": 8080, "service": "a"}}})
+}
+
 /// Metadata that an author might expect to be copied.
 fn meta(name: &str) -> Value {
     json!({"name": name,
@@ -105,8 +112,13 @@ fn is_harmless(spec: &Value) {
     assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
     has_only(&container["ports"][0], &["containerPort", "name", "protocol"]);
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        has_only(&container[probe]["httpGet"], &["path", "port", "scheme"]);
-        assert!(container[probe].get("exec").is_none() && container[probe].get("tcpSocket").is_none());
+        let probe = &container[probe];
+        has_only(&probe["httpGet"], &["httpHeaders", "path", "port", "scheme"]);
+        has_only(&probe["grpc"], &["port", "service"]);
+        has_only(&probe["exec"], &["command"]);
+        let handlers = ["exec", "grpc", "httpGet", "tcpSocket"];
+        let count = handlers.iter().filter(|handler| probe.get(**handler).is_some()).count();
+        assert_eq!((count, probe.get("tcpSocket")), (1, None), "{probe:#}");
     }
 }
 
@@ -128,7 +140,10 @@ fn only_the_spec_affects_the_children() {
     let mut app = everything();
     app["tls"] = json!({"secretName": "own"});
     stage.create(APP, "strict", meta("shop"), app).unwrap();
-    let set = json!({"replicas": 1, "template": everything()});
+    let mut template = everything();
+    template.as_object_mut().unwrap().remove("healthCheck");
+    template["probes"] = probes();
+    let set = json!({"replicas": 1, "template": template});
     stage.create(PODSET, "strict", meta("set"), set).unwrap();
     let [deployment, service, ingress] = [DEPLOYMENT, SERVICE, INGRESS].map(|kind| space.until_there(kind, "shop"));
     let pod = space.until_there(POD, "set-0");

@@ -39,6 +39,24 @@ const OF_PODS: [&str; 29] = [
     "resources.requests.*",
     "securityProfile",
 ];
+/// The fields of each probe.
+const OF_PROBES: [&str; 15] = [
+    "exec.command",
+    "failureThreshold",
+    "grpc.port",
+    "grpc.service",
+    "httpGet.httpHeaders.name",
+    "httpGet.httpHeaders.value",
+    "httpGet.path",
+    "httpGet.port",
+    "httpGet.scheme",
+    "initialDelaySeconds",
+    "periodSeconds",
+    "successThreshold",
+    "tcpSocket.port",
+    "terminationGracePeriodSeconds",
+    "timeoutSeconds",
+];
 const OF_APPS: [&str; 7] = [
     "expose",
     "host",
@@ -112,7 +130,7 @@ const BEYOND_PODS: [&str; 7] = [
 ];
 
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 6] {
+fn beyond_inside() -> [(Value, &'static str); 8] {
     [
         (
             json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
@@ -124,6 +142,14 @@ fn beyond_inside() -> [(Value, &'static str); 6] {
         ),
         (json!({"healthCheck": {"exec": {"command": ["sh"]}}}), "exec"),
         (json!({"healthCheck": {"host": "192.0.2.1"}}), "host"),
+        (
+            json!({"probes": {"readiness": {"httpGet": {"port": 80, "host": "192.0.2.1"}}}}),
+            "host",
+        ),
+        (
+            json!({"probes": {"readiness": {"tcpSocket": {"port": 80, "host": "192.0.2.1"}}}}),
+            "host",
+        ),
         (
             json!({"imagePullSecrets": [{"name": "a", "namespace": "kube-system"}]}),
             "namespace",
@@ -190,8 +216,12 @@ fn fields_that_grant_more_rights_are_rejected_and_not_stored() {
 #[test]
 fn each_field_of_the_spec_is_classified() {
     let stage = Stage::new("judged");
-    let apps: BTreeSet<String> = OF_PODS.iter().chain(&OF_APPS).map(ToString::to_string).collect();
-    let in_template = OF_PODS.iter().map(|field| format!("template.{field}"));
+    let probes = ["readiness", "liveness", "startup"]
+        .iter()
+        .flat_map(|probe| OF_PROBES.map(|field| format!("probes.{probe}.{field}")));
+    let of_pods: Vec<String> = OF_PODS.map(String::from).into_iter().chain(probes).collect();
+    let apps: BTreeSet<String> = of_pods.iter().cloned().chain(OF_APPS.map(String::from)).collect();
+    let in_template = of_pods.iter().map(|field| format!("template.{field}"));
     let sets: BTreeSet<String> = in_template.chain(OF_SETS.map(String::from)).collect();
     for (kind, judged) in [(APP, apps), (PODSET, sets)] {
         let name = format!("{}.{}", kind.plural(), crd::GROUP);

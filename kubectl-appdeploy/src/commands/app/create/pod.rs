@@ -159,6 +159,7 @@ impl PodArgs {
                 ..HealthCheck::default()
             }),
             image_pull_policy: self.image_pull_policy,
+            ..ContainerFields::default()
         };
         Ok(PodFields {
             container,

@@ -167,6 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn description_has_the_probes() {
+        let probes = json!({"readiness": {"httpGet": {"port": 8081}}, "liveness": {"exec": {"command": ["sh", "-c", "cat /alive"]}},
+            "startup": {"grpc": {"port": 9090}}});
+        let app = app(
+            "shop",
+            &json!({"image": "shop:1", "port": 80, "probes": probes}),
+            &json!({}),
+        );
+        let page = described(&app, Vec::new(), None);
+        let lines: Vec<&str> = page
+            .lines()
+            .filter(|line| line.contains("9090") || line.contains("81") || line.contains("cat"))
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        Readiness:    GET / on port 8081
+        Liveness:     command sh -c "cat /alive"
+        Startup:      gRPC on port 9090
+        "#);
+    }
+
+    #[test]
     fn description_has_all_sections() {
         let app = app(
             "shop",

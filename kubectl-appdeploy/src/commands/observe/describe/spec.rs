@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Quantity, SecurityProfile};
+use crd::{AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Probe, Probes, Quantity, SecurityProfile};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::output::description::Page;
@@ -119,6 +119,14 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             ),
         );
     }
+    for (name, probe) in container.probes.iter().flat_map(Probes::named) {
+        let label = match name {
+            "readiness" => "Readiness",
+            "liveness" => "Liveness",
+            _ => "Startup",
+        };
+        page.line(label, &checks(probe));
+    }
     let variables: Vec<String> = container
         .env_from
         .iter()
@@ -165,4 +173,15 @@ fn all_keys(source: &EnvFromSource) -> Option<String> {
         object.name,
         prefix.unwrap_or_default()
     ))
+}
+
+/// Returns what a probe checks.
+fn checks(probe: &Probe) -> String {
+    let port = probe.port().unwrap_or_default();
+    match (&probe.http_get, &probe.grpc, &probe.exec) {
+        (Some(http), ..) => format!("GET {} on port {port}", http.path.as_deref().unwrap_or("/")),
+        (_, Some(_), _) => format!("gRPC on port {port}"),
+        (_, _, Some(exec)) => format!("command {}", words(&exec.command)),
+        _ => format!("TCP on port {port}"),
+    }
 }

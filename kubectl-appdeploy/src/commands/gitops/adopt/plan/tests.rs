@@ -319,7 +319,6 @@ fn owners_and_early_loss_of_pods_are_reported() {
     note:  the new pods do not have the labels app=shop
     note:  deployment/shop metadata.annotations.reloader.example.com/auto: "true" is removed
     note:  the new pods have no ServiceAccount token, no privilege escalation, the runtime's seccomp profile
-    note:  the new pods are restarted if their health check keeps failing, unlike the old pods
     note:  Helm release shop may revert the adoption: remove these objects from it
     "#);
 }
