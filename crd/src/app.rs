@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AppDeployStatus, PodFields};
+use crate::{AppDeployStatus, PodFields, RolloutStrategy};
 
 /// The desired state of the application.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, KubeSchema)]
@@ -43,7 +43,8 @@ use crate::{AppDeployStatus, PodFields};
     validation = ("has(self.port) || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them"),
     validation = ("!has(self.expose) || self.expose == 'Public' || !(has(self.host) || has(self.path) || has(self.ingressClassName) || has(self.tls))", "host, path, ingressClassName and tls publish the application: set spec.expose to Public, or remove them"),
     validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port"),
-    validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them")
+    validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them"),
+    validation = ("!has(self.preStopSleepSeconds) || self.preStopSleepSeconds < (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)", "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed before it can end; lower it, or raise the grace period")
 )]
 pub struct AppDeploySpec {
     /// The container and the settings of each pod.
@@ -59,6 +60,10 @@ pub struct AppDeploySpec {
     /// immediately. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+
+    /// How changed pods are rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStrategy>,
 
     /// Where the application can be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +112,7 @@ impl Default for AppDeploySpec {
             pod: PodFields::default(),
             replicas: one(),
             paused: false,
+            rollout: None,
             expose: None,
             host: None,
             path: None,

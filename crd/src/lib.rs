@@ -10,6 +10,7 @@ pub mod pod;
 pub mod podset;
 pub mod quantity;
 pub mod queue;
+pub mod rollout;
 pub mod status;
 
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
@@ -25,6 +26,7 @@ pub use queue::{
     AdoptionPolicy, AppQueue, AppQueueSpec, AppQueueStatus, Credentials, DeadLetter, DeletionPolicy, QueueReference,
     QueueType, Sqs,
 };
+pub use rollout::{RolloutStrategy, RolloutType};
 pub use status::{Address, AddressType, AppDeployStatus, Cause, RevisionStatus};
 
 /// The API group of all kinds.

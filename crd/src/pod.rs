@@ -104,6 +104,18 @@ pub struct PodFields {
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
     pub queues: Vec<QueueReference>,
 
+    /// The number of seconds that the application has to end. Then it is killed. Default 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub termination_grace_period_seconds: Option<i64>,
+
+    /// The number of seconds between the deletion of a pod and the SIGTERM to its application. In this time, which is part of
+    /// the grace period, proxies and ingress controllers stop sending requests to the pod. Set it to `5` if requests are
+    /// dropped in rollouts. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub pre_stop_sleep_seconds: Option<i64>,
+
     /// The security settings of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,

@@ -20,7 +20,7 @@ use crate::diagnose::{Diagnosis, Subject};
 
 pub use child::{Child, ChildState, Managers, Rollout, controller, other_owner};
 pub use deployment::DEPLOYMENT;
-pub(crate) use deployment::min_ready;
+pub(crate) use deployment::settings;
 pub use ingress::INGRESS;
 pub(crate) use ingress::awaits_address;
 pub use observed::{Cached, IngressClasses, Observed};

@@ -178,10 +178,31 @@ mod tests {
                 "command": ["/shop"], "args": ["--verbose"],
                 "resources": {"requests": {"cpu": 0.5, "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
                 "healthCheck": {"path": "/healthz", "startupSeconds": 30},
-                "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted"
+                "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted",
+                "terminationGracePeriodSeconds": 60, "preStopSleepSeconds": 5,
+                "rollout": {"type": "RollingUpdate", "maxSurge": 1, "maxUnavailable": "10%", "progressDeadlineSeconds": 120}
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn only_what_is_set_of_a_rollout_is_rendered() {
+        let of = |rollout: Value| {
+            let objects = render("shop", json!({"image": "shop", "rollout": rollout}));
+            objects.first(&DEPLOYMENT).unwrap()["spec"].get("strategy").cloned()
+        };
+        assert_eq!(of(json!({})), None);
+        assert_eq!(of(json!({"progressDeadlineSeconds": 60})), None);
+        assert_eq!(
+            of(json!({"type": "RollingUpdate"})),
+            Some(json!({"type": "RollingUpdate"}))
+        );
+        assert_eq!(
+            of(json!({"maxSurge": 1})),
+            Some(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}))
+        );
+        assert_eq!(of(json!({"type": "Recreate"})), Some(json!({"type": "Recreate"})));
     }
 
     #[test]

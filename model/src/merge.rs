@@ -30,6 +30,12 @@ pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
         let before = before.and_then(|before| before.get(name));
         put(name, &mut merged, name, before, wanted.get(name));
     }
+    // An API server rejects it, so the operator removes it (`plan::recreate_patch`).
+    if let Some(Value::Object(strategy)) = merged.pointer_mut("/spec/strategy")
+        && strategy.get("type").is_some_and(|kind| kind == "Recreate")
+    {
+        strategy.remove("rollingUpdate");
+    }
     merged
 }
 
@@ -223,6 +229,14 @@ mod tests {
         let wanted = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"replicas": 1, "template": {"spec": {
             "containers": [{"name": "app", "image": "nginx:2", "resources": {"limits": {"cpu": "0.5"}}, "env": [{"name": "C", "value": ""}]}]}}}});
         insta::assert_json_snapshot!(merged(&live, Some(&before), &wanted));
+    }
+
+    #[test]
+    fn recreation_has_no_settings_of_rolling_updates() {
+        let strategy = |of: Value| json!({"metadata": {}, "spec": {"strategy": of}});
+        let live = strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}));
+        let wanted = strategy(json!({"type": "Recreate"}));
+        assert_eq!(merged(&live, None, &wanted), strategy(json!({"type": "Recreate"})));
     }
 
     fn deployment(pod: Value) -> Value {

@@ -1,5 +1,6 @@
 //! Computes the writes that bring the children of an app to the desired state.
 
+use crd::RolloutType;
 use serde_json::{Value, json};
 
 use crate::children::{Cached, Prune};
@@ -211,6 +212,19 @@ pub fn name_conflict(id: &ChildId, app: &str, child: &Child) -> Failure {
 pub fn ports_patch(kind: &ChildKind, object: &Value) -> Option<Value> {
     let spec = (kind.ports_patch)(object)?;
     Some(json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": spec}))
+}
+
+/// Returns the strategic merge patch that removes the settings of rolling updates from a Deployment, if it is to recreate its
+/// pods.
+///
+/// The settings are defaults of the API server. No manager owns them, so an apply keeps them, and the API server rejects
+/// them next to the type.
+#[must_use]
+pub fn recreate_patch(object: &Value) -> Option<Value> {
+    let type_ = RolloutType::Recreate.as_str();
+    let strategy = json!({"$retainKeys": ["type"], "type": type_});
+    (object["spec"]["strategy"]["type"] == type_)
+        .then(|| json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": {"strategy": strategy}}))
 }
 
 fn with_uid(object: &Value, uid: &str) -> Value {

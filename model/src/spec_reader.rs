@@ -6,6 +6,7 @@
 mod additions;
 mod pod;
 mod rest;
+mod rollout;
 mod route;
 
 use crd::{AppDeploySpec, PodFields};
@@ -86,8 +87,8 @@ pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
         paused: deployment["spec"]["paused"] == true,
         ..AppDeploySpec::default()
     };
-    let waits = crate::children::min_ready(&spec.pod).unwrap_or(0);
-    unmapped.extend(rest::of_deployment(&deployment, waits).map(|rest| (&DEPLOYMENT, rest)));
+    spec.rollout = rollout::read(&deployment);
+    unmapped.extend(rest::of_deployment(&deployment, &spec).map(|rest| (&DEPLOYMENT, rest)));
     unmapped.extend(
         pod.unmapped
             .into_iter()
@@ -127,10 +128,7 @@ impl UnmappedField {
         // The name of a port has no effect, but a port of the node has.
         let is_of_the_node = self.value["hostPort"].is_number() || self.path.ends_with("].hostPort");
         let is_name = self.path.contains("].ports[") && !is_of_the_node;
-        // Only a longer grace period than the default may be needed.
-        let is_short = self.path == "spec.template.spec.terminationGracePeriodSeconds"
-            && self.value.as_i64().is_some_and(|seconds| seconds < defaults::GRACE);
-        !is_message && !is_name && !is_short && !MINOR.iter().any(|minor| self.path.starts_with(minor))
+        !is_message && !is_name && !MINOR.iter().any(|minor| self.path.starts_with(minor))
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod probes;
 
-use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields};
+use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields, RolloutStrategy, RolloutType};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
+use crate::defaults::GRACE;
 use crate::resources;
 
 /// The maximum length of a name, so that names derived from it are not too long.
@@ -26,6 +28,8 @@ pub struct Valid<'a> {
     pub pod: &'a PodFields,
     /// The number of pods.
     pub replicas: i32,
+    /// How changed pods are rolled out.
+    pub rollout: Option<&'a RolloutStrategy>,
     /// Whether the rollout is paused.
     pub paused: bool,
     /// The time of the last restart, as in the annotation.
@@ -106,6 +110,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
     }
     pod_problems("spec", &spec.pod, &mut problems);
+    problems.extend(spec.rollout.as_ref().and_then(rollout_problem));
     let route = spec.pod.container.port.map(|port| Route {
         port,
         ingress: ingress_route(spec, &name, &namespace, &mut problems),
@@ -120,10 +125,26 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         uid: app.uid().unwrap_or_default(),
         pod: &spec.pod,
         replicas: spec.replicas,
+        rollout: spec.rollout.as_ref(),
         paused: spec.paused,
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         route,
     })
+}
+
+/// Returns why a Deployment can't have this strategy.
+fn rollout_problem(rollout: &RolloutStrategy) -> Option<String> {
+    let (surge, unavailable) = (&rollout.max_surge, &rollout.max_unavailable);
+    let is_zero = |limit: &Option<IntOrString>| match limit {
+        Some(IntOrString::Int(number)) => *number == 0,
+        Some(IntOrString::String(share)) => share == "0%",
+        None => false,
+    };
+    if rollout.type_ == Some(RolloutType::Recreate) && (surge.is_some() || unavailable.is_some()) {
+        return Some("spec.rollout: maxSurge and maxUnavailable are for type RollingUpdate: remove them".to_owned());
+    }
+    (is_zero(surge) && is_zero(unavailable))
+        .then(|| "spec.rollout: maxSurge and maxUnavailable can't both be 0: raise one of them".to_owned())
 }
 
 /// Adds a message for each invalid field of the pods. `at` is the path of the fields.
@@ -142,6 +163,12 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         ));
     }
     probes::add_problems(at, &pod.container, problems);
+    let grace = pod.termination_grace_period_seconds.unwrap_or(GRACE);
+    if pod.pre_stop_sleep_seconds.is_some_and(|sleep| sleep >= grace) {
+        problems.push(format!(
+            "{at}.preStopSleepSeconds: must be smaller than terminationGracePeriodSeconds, which is {grace}"
+        ));
+    }
     let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port
@@ -296,6 +323,32 @@ mod tests {
                 ingress: None
             }
         );
+    }
+
+    #[test]
+    fn rollout_that_can_replace_no_pod_and_sleep_until_the_end_are_invalid() {
+        for (fields, is_valid) in [
+            (json!({"rollout": {"maxSurge": 0, "maxUnavailable": "0%"}}), false),
+            (json!({"rollout": {"maxSurge": 0}}), true),
+            (json!({"rollout": {"type": "Recreate", "maxSurge": 1}}), false),
+            (
+                json!({"rollout": {"type": "Recreate", "progressDeadlineSeconds": 5}}),
+                true,
+            ),
+            (json!({"preStopSleepSeconds": 30}), false),
+            (
+                json!({"preStopSleepSeconds": 30, "terminationGracePeriodSeconds": 31}),
+                true,
+            ),
+            (
+                json!({"preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 5}),
+                false,
+            ),
+        ] {
+            let mut spec = fields.clone();
+            spec["image"] = json!("nginx");
+            assert_eq!(validate(&app("web", spec)).is_ok(), is_valid, "{fields}");
+        }
     }
 
     #[test]

@@ -114,6 +114,34 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
         ),
         (with(json!({"healthCheck": {"path": "no"}})), "should match"),
         (
+            with(json!({"rollout": {"type": "Recreate", "maxSurge": 1}})),
+            "maxSurge and maxUnavailable are for type RollingUpdate",
+        ),
+        (
+            with(json!({"rollout": {"maxSurge": "0%", "maxUnavailable": 0}})),
+            "maxSurge and maxUnavailable can't both be 0",
+        ),
+        (
+            with(json!({"rollout": {"maxSurge": "101%"}})),
+            "maxSurge is a number from 0 to 1000, or a percentage",
+        ),
+        (
+            with(json!({"rollout": {"maxUnavailable": -1}})),
+            "maxUnavailable is a number from 0 to 1000, or a percentage",
+        ),
+        (
+            with(json!({"rollout": {"type": "Canary"}})),
+            "supported values: \"RollingUpdate\", \"Recreate\"",
+        ),
+        (
+            with(json!({"preStopSleepSeconds": 30})),
+            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
+        ),
+        (
+            with(json!({"preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 5})),
+            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
+        ),
+        (
             with(json!({"healthCheck": {}, "probes": {}})),
             "healthCheck is the short form of probes: remove one of them",
         ),
@@ -229,6 +257,9 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "rollout": {"type": "Recreate", "progressDeadlineSeconds": 60}}),
+        json!({"image": "nginx", "rollout": {"maxSurge": 0, "maxUnavailable": "100%"}, "preStopSleepSeconds": 29}),
+        json!({"image": "nginx", "rollout": {}, "preStopSleepSeconds": 50, "terminationGracePeriodSeconds": 51}),
         json!({"image": "nginx", "probes": {
             "readiness": {"httpGet": {"path": "/ready?full=1", "port": 8443, "scheme": "HTTPS",
                 "httpHeaders": [{"name": "Host", "value": "shop.example.com"}]}, "successThreshold": 3},

@@ -78,7 +78,7 @@ fn refuse(kind: impl Into<&'static KindInfo>, name: Option<&str>, problems: Vec<
 
 fn problems_of_app(app: &AppDeploy) -> Vec<String> {
     let ranges = [port("spec", app.spec.pod.container.port), replicas(app.spec.replicas)];
-    let patterns = patterns("spec", &app.spec.pod);
+    let patterns = patterns("spec", &app.spec.pod).into_iter().chain(rollout(app));
     let resources = resources::problems(&app.spec.pod, "spec").into_iter().chain(patterns);
     broken(ranges, resources, app.validate_cel())
 }
@@ -188,6 +188,33 @@ fn unavailable(most: Option<&IntOrString>) -> Option<String> {
     (!is_valid).then(|| {
         "spec.maxUnavailable: must be a number from 1, or a percentage from 1% to 100%, like 2 or 25%".to_owned()
     })
+}
+
+/// Checks the rollout, whose limits can otherwise only be checked by the API server.
+fn rollout(app: &AppDeploy) -> Vec<String> {
+    let Some(rollout) = &app.spec.rollout else {
+        return Vec::new();
+    };
+    let limits = [
+        ("maxSurge", &rollout.max_surge),
+        ("maxUnavailable", &rollout.max_unavailable),
+    ];
+    let is_valid = |limit: &IntOrString| match limit {
+        IntOrString::Int(number) => (0..=1000).contains(number),
+        IntOrString::String(text) => text
+            .strip_suffix('%')
+            .is_some_and(|share| share.parse().is_ok_and(|n: u8| n <= 100 && n.to_string() == share)),
+    };
+    let wrong = limits
+        .into_iter()
+        .filter(|(_, limit)| limit.as_ref().is_some_and(|limit| !is_valid(limit)));
+    wrong
+        .map(|(field, _)| {
+            format!(
+                "spec.rollout.{field}: must be a number from 0 to 1000, or a percentage from 0% to 100%, like 1 or 25%"
+            )
+        })
+        .collect()
 }
 
 /// Checks a number that may be 0.

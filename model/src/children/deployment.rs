@@ -1,7 +1,9 @@
 //! The Deployment of an app: runs its pods.
 
-use crd::{PodFields, annotation};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
+use crd::{PodFields, RolloutStrategy, RolloutType, annotation};
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RollingUpdateDeployment,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -71,12 +73,34 @@ fn render(app: &Valid<'_>) -> Value {
                 ..LabelSelector::default()
             },
             template: pod_template::render(app),
-            min_ready_seconds: min_ready(app.pod),
-            ..DeploymentSpec::default()
+            ..settings(app.pod, app.rollout)
         }),
         status: None,
     };
     finish(&DEPLOYMENT, &deployment)
+}
+
+/// Returns a Deployment's settings of rollouts.
+pub fn settings(pod: &PodFields, rollout: Option<&RolloutStrategy>) -> DeploymentSpec {
+    let strategy = |rollout: &RolloutStrategy| {
+        let has_limit = rollout.max_surge.is_some() || rollout.max_unavailable.is_some();
+        let type_ = rollout
+            .type_
+            .or_else(|| has_limit.then_some(RolloutType::RollingUpdate))?;
+        Some(DeploymentStrategy {
+            type_: Some(type_.as_str().into()),
+            rolling_update: has_limit.then(|| RollingUpdateDeployment {
+                max_surge: rollout.max_surge.clone(),
+                max_unavailable: rollout.max_unavailable.clone(),
+            }),
+        })
+    };
+    DeploymentSpec {
+        min_ready_seconds: min_ready(pod),
+        strategy: rollout.and_then(strategy),
+        progress_deadline_seconds: rollout.and_then(|rollout| rollout.progress_deadline_seconds),
+        ..DeploymentSpec::default()
+    }
 }
 
 /// Returns how long a pod must have run to be available, in seconds. Set only for a pod without a readiness probe, of which
@@ -202,11 +226,17 @@ fn of_rollout(subject: Subject<'_>, valid: &Valid<'_>, pods: &[PodState], rollou
     if rollout.overdue {
         return diagnosis(
             Reason::ProgressDeadlineExceeded,
-            &format!("{progress}, and there was no progress for ten minutes"),
+            &format!("{progress}, and there was no progress for {}", deadline(valid)),
             Some(describe_pods(subject)),
         );
     }
     diagnosis(Reason::Progressing, &progress, None)
+}
+
+/// Returns after which time without progress a rollout is reported as failed.
+fn deadline(valid: &Valid<'_>) -> String {
+    let seconds = valid.rollout.and_then(|rollout| rollout.progress_deadline_seconds);
+    seconds.map_or_else(|| "ten minutes".to_owned(), |seconds| format!("{seconds} s"))
 }
 
 /// Adds to the cause of a failed rollout how many pods of an earlier revision still serve, and how to go back to it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crd::{PodFields, Quantity, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
-    self as core, Capabilities, Container, ContainerPort, PodSecurityContext, PodSpec, PodTemplateSpec,
-    ResourceRequirements, SeccompProfile, SecurityContext,
+    self as core, Capabilities, Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec,
+    PodTemplateSpec, ResourceRequirements, SeccompProfile, SecurityContext, SleepAction,
 };
 use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -49,6 +49,7 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
         image_pull_secrets: some_list(&pod.image_pull_secrets, |secret| core::LocalObjectReference {
             name: secret.name.clone(),
         }),
+        termination_grace_period_seconds: pod.termination_grace_period_seconds,
         containers: vec![container(pod, restricted)],
         ..PodSpec::default()
     }
@@ -84,6 +85,13 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
         startup_probe: probes.startup,
         readiness_probe: probes.readiness,
         liveness_probe: probes.liveness,
+        lifecycle: pod.pre_stop_sleep_seconds.map(|seconds| Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                sleep: Some(SleepAction { seconds }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             capabilities: restricted.then(|| Capabilities {

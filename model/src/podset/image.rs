@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use super::SetPod;
 use crate::defaults::GRACE;
 
-/// How long a kubelet may take to act on a changed image, in seconds: the grace period of the previous container, and some
-/// time to receive the change. It only matters if nothing shows with which image the container was started.
+/// How long a kubelet may take to act on a changed image, in seconds: the default grace period of the previous container,
+/// and some time to receive the change. It only matters if nothing shows with which image the container was started.
 const SETTLES_IN: i64 = GRACE + 5;
 
 /// A time before all other times.
@@ -69,7 +69,7 @@ impl SetPod {
         if self.observed == Some(false) {
             return None;
         }
-        let settled = change.at.saturating_add(SETTLES_IN);
+        let settled = change.at.saturating_add(SETTLES_IN).saturating_add(self.longer_grace);
         if running == change.container {
             // A kubelet that has reported a status for the current spec does not restart the container any more.
             return is_reverted.then_some(if self.observed.is_some() { LONG_AGO } else { settled });

@@ -7,6 +7,7 @@ use kube::ResourceExt as _;
 
 use super::image::{ImageChange, Reported};
 use super::{ValidPodSet, adoption};
+use crate::defaults::GRACE;
 use crate::desired::CONTAINER;
 
 /// The annotation with the relative cost of the deletion of a pod, as for a ReplicaSet.
@@ -78,6 +79,8 @@ pub struct SetPod {
     pub reported: Reported,
     /// The last change of its image in place.
     pub change: Option<ImageChange>,
+    /// How many seconds its grace period is longer than the default.
+    pub longer_grace: i64,
     /// Its spec with defaults, if the pod may be adopted.
     pub orphan_spec: Option<Box<serde_json::Value>>,
     /// Whether its pull policy is `Always`.
@@ -155,6 +158,11 @@ impl SetPod {
                 uid: uid.to_owned(),
             }),
             label,
+            longer_grace: pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.termination_grace_period_seconds)
+                .map_or(0, |seconds| seconds.saturating_sub(GRACE).max(0)),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             ends_by: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0.as_second()),
             is_held: !pod.finalizers().is_empty(),

@@ -289,6 +289,7 @@ mod tests {
             if let (Some(path), Some(_)) = (check, port) {
                 spec["healthCheck"] = path.map_or_else(|| json!({}), |path| json!({"path": path}));
             }
+            spec["preStopSleepSeconds"] = json!(5);
             spec["envFrom"] = json!([{"secretRef": {"name": "db"}}]);
             spec["env"].as_array_mut().unwrap().push(json!({"name": "node", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}));
             if let Some(amount) = amount {

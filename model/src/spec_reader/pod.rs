@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::env::variable;
 use super::{ReadSpec, UnmappedField, rest};
-use crate::defaults;
+use crate::defaults::{self, GRACE};
 use crate::desired::queue_env::variables_of;
 use crate::desired::{CONTAINER, PORT, pod_spec};
 use crate::queue::CONFIG_MAP_SUFFIX;
@@ -40,6 +40,8 @@ pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
         probes: health.value.probes,
         image_pull_policy: policy(container),
     };
+    let grace = spec["terminationGracePeriodSeconds"].as_i64();
+    let grace = grace.filter(|seconds| *seconds >= 0 && *seconds != GRACE);
     let pod = PodFields {
         container: ours,
         image_pull_secrets: items(&spec["imagePullSecrets"])
@@ -48,6 +50,10 @@ pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
             })
             .collect(),
         queues,
+        termination_grace_period_seconds: grace,
+        pre_stop_sleep_seconds: container["lifecycle"]["preStop"]["sleep"]["seconds"]
+            .as_i64()
+            .filter(|seconds| (1..grace.unwrap_or(GRACE)).contains(seconds)),
         security_profile: profile(&spec, container),
     };
     let mut unmapped = metadata(&template["metadata"]);

@@ -1,8 +1,10 @@
 //! Compares a live object with a rendered one.
 
-use serde_json::{Map, Value};
+use crd::AppDeploySpec;
+use serde_json::{Map, Value, json};
 
 use super::UnmappedField;
+use crate::children::{DEPLOYMENT, settings};
 use crate::fields::{is_nothing, merge_key};
 use crate::quantity;
 
@@ -14,18 +16,16 @@ pub fn of(path: &str, live: &Value, ours: &Value) -> Vec<UnmappedField> {
     unmapped
 }
 
-/// Returns the unmapped fields of a Deployment without its pod template. `waits` is the rendered `minReadySeconds`.
-pub fn of_deployment(deployment: &Value, waits: i32) -> impl Iterator<Item = UnmappedField> + use<> {
+/// Returns the unmapped fields of a Deployment without its pod template. `spec` is what was read from it.
+pub fn of_deployment(deployment: &Value, spec: &AppDeploySpec) -> impl Iterator<Item = UnmappedField> + use<> {
     let mut live = deployment["spec"].clone();
     if let Some(fields) = live.as_object_mut() {
         for own in ["paused", "replicas", "selector", "template"] {
             fields.remove(own);
         }
     }
-    let mut ours = crate::defaults::filled(&crate::children::DEPLOYMENT, &Value::Null);
-    if waits > 0 {
-        ours["spec"]["minReadySeconds"] = waits.into();
-    }
+    let ours = json!({"spec": settings(&spec.pod, spec.rollout.as_ref())});
+    let ours = crate::defaults::filled(&DEPLOYMENT, &ours);
     of("spec", &live, &ours["spec"]).into_iter()
 }
 

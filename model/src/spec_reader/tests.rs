@@ -1,4 +1,5 @@
 use crd::{AppDeploy, AppDeploySpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -44,6 +45,16 @@ fn normalized(spec: &Value) -> AppDeploySpec {
     }
     spec.host = spec.host.filter(|host| host != "shop.a");
     spec.path = spec.path.filter(|path| path != "/");
+    let rollout = spec.rollout.take().map(|rollout| {
+        let usual = IntOrString::String("25%".to_owned());
+        crd::RolloutStrategy {
+            type_: rollout.type_.filter(|kind| *kind == crd::RolloutType::Recreate),
+            max_surge: rollout.max_surge.filter(|limit| *limit != usual),
+            max_unavailable: rollout.max_unavailable.filter(|limit| *limit != usual),
+            progress_deadline_seconds: rollout.progress_deadline_seconds.filter(|seconds| *seconds != 600),
+        }
+    });
+    spec.rollout = rollout.filter(|rollout| *rollout != crd::RolloutStrategy::default());
     let pod = &mut spec.pod;
     pod.security_profile = pod
         .security_profile
@@ -83,6 +94,7 @@ fn normalized(spec: &Value) -> AppDeploySpec {
             probe.failure_threshold = probe.failure_threshold.filter(|count| *count != 3);
         }
     }
+    pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
     // Kubernetes has no field for a pod without any.
     pod.container.probes = pod
         .container
@@ -250,6 +262,33 @@ fn pod() -> impl Strategy<Value = Value> {
         )
 }
 
+fn rollout() -> impl Strategy<Value = Value> {
+    let limit = || {
+        proptest::option::of(prop_oneof![
+            (1..=1000).prop_map(|count| json!(count)),
+            (1..=100).prop_map(|share| json!(format!("{share}%"))),
+        ])
+    };
+    let type_ = prop_oneof![Just(Value::Null), Just(json!("RollingUpdate")), Just(json!("Recreate"))];
+    let deadline = proptest::option::of(5..=9999);
+    (type_, limit(), limit(), deadline).prop_map(|(type_, surge, unavailable, deadline)| {
+        let mut rollout = json!({"type": type_, "progressDeadlineSeconds": deadline});
+        if type_ != "Recreate" {
+            rollout["maxSurge"] = json!(surge);
+            rollout["maxUnavailable"] = json!(unavailable);
+        }
+        rollout
+    })
+}
+
+fn shutdown() -> impl Strategy<Value = (Option<i64>, Option<i64>)> {
+    let grace = proptest::option::of(prop_oneof![Just(0), 1..=99_i64]);
+    (grace, 1..=99_i64, any::<bool>()).prop_map(|(grace, sleep, sleeps)| {
+        let sleep = Some(sleep).filter(|sleep| sleeps && *sleep < grace.unwrap_or(30));
+        (grace, sleep)
+    })
+}
+
 fn spec() -> impl Strategy<Value = Value> {
     let route = (
         proptest::option::of(prop_oneof![
@@ -260,11 +299,14 @@ fn spec() -> impl Strategy<Value = Value> {
         proptest::option::of(text()),
         proptest::option::of(text()),
     );
-    let count = (0..9, any::<bool>());
+    let count = (0..9, any::<bool>(), shutdown(), proptest::option::of(rollout()));
     (pod(), count, proptest::option::of(1..=65535), any::<bool>(), route).prop_map(
-        |(mut spec, (replicas, paused), port, inside, (host, path, class, secret))| {
+        |(mut spec, (replicas, paused, (grace, sleep), rollout), port, inside, (host, path, class, secret))| {
             spec["replicas"] = json!(replicas);
             spec["paused"] = json!(paused);
+            spec["rollout"] = json!(rollout);
+            spec["terminationGracePeriodSeconds"] = json!(grace);
+            spec["preStopSleepSeconds"] = json!(sleep);
             match port {
                 Some(port) if inside => {
                     spec["port"] = json!(port);
@@ -463,9 +505,10 @@ fn host_port_and_host_users_and_grace_period_matter() {
         lost(pod(json!({"hostUsers": false, "hostNetwork": false}), json!({}))),
         ["spec.template.spec.hostUsers false"]
     );
-    let grace = |seconds: i32| lost(pod(json!({"terminationGracePeriodSeconds": seconds}), json!({})));
-    assert_eq!(grace(600), ["spec.template.spec.terminationGracePeriodSeconds 600"]);
-    assert_eq!(grace(5), Vec::<String>::new());
+    assert_eq!(
+        lost(pod(json!({"terminationGracePeriodSeconds": 600}), json!({}))),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

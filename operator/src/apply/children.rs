@@ -6,7 +6,7 @@ use http::Request as HttpRequest;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{Request, Status};
 use model::children::INGRESS;
-use model::plan::{name_conflict, ports_patch};
+use model::plan::{name_conflict, ports_patch, recreate_patch};
 use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
 use tracing::{debug, info};
@@ -103,10 +103,8 @@ impl Applier<'_> {
         }
         let mut answer = self.send_apply(id, object).await;
         if let Err(CallError::Refused(status)) = &answer
-            && is_duplicate_port(status)
-            && let Some(patch) = ports_patch(id.kind, object)
+            && let Some(patch) = patch_before(status, id.kind, object)
         {
-            info!(child = id.kind.as_str(), "a port was given another number; removing it");
             let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(&patch));
             answer = match self.write("patch", id, request).await {
                 Ok(_) => self.send_apply(id, object).await,
@@ -244,6 +242,28 @@ fn failure(verb: &str, id: &ChildId, error: CallError) -> Failure {
 
 fn collection(namespace: &str, kind: &ChildKind) -> Request {
     Request::new(kind.path(namespace))
+}
+
+/// Returns the patch after which an apply that was rejected for this reason succeeds.
+fn patch_before(status: &Status, kind: &ChildKind, object: &Value) -> Option<Value> {
+    if is_duplicate_port(status) {
+        let patch = ports_patch(kind, object)?;
+        info!(child = kind.as_str(), "a port was given another number; removing it");
+        Some(patch)
+    } else if is_of_rolling_updates(status) {
+        let patch = recreate_patch(object)?;
+        info!(child = kind.as_str(), "removing the settings of rolling updates");
+        Some(patch)
+    } else {
+        None
+    }
+}
+
+/// Whether an apply was rejected because a Deployment that recreates its pods still has the settings of rolling updates.
+fn is_of_rolling_updates(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_invalid()
+        && causes.any(|cause| cause.reason == "FieldValueForbidden" && cause.field == "spec.strategy.rollingUpdate")
 }
 
 /// Whether an apply was rejected because another client has changed a port of ours, which would be a duplicate.

@@ -12,10 +12,11 @@ const SEED: u64 = 20_260_801;
 #[test]
 fn children_follow_the_spec_after_any_history() {
     let mut draw = fastrand::Rng::with_seed(SEED);
+    let mut newer = fastrand::Rng::with_seed(SEED + 1);
     let chain = namespace("chain");
     chain.settled_app("shop", web());
     for step in 0..if is_long() { 400 } else { 15 } {
-        let spec = spec(&mut draw);
+        let spec = spec(&mut draw, &mut newer);
         let changed: Patch<()> = Patch::Json(
             serde_json::from_value(json!([{"op": "replace", "path": "/spec", "value": in_namespace(&spec, "chain")}]))
                 .unwrap(),
@@ -62,7 +63,7 @@ fn in_namespace(spec: &Value, name: &str) -> Value {
 }
 
 /// Draws a spec that the API server takes.
-fn spec(draw: &mut fastrand::Rng) -> Value {
+fn spec(draw: &mut fastrand::Rng, newer: &mut fastrand::Rng) -> Value {
     let image = ["nginx:1.27", "nginx:1.28", "httpd"][draw.usize(..3)];
     let mut spec = json!({"image": image, "replicas": draw.u8(0..4)});
     let mut maybe = |spec: &mut Value, field: &str, values: &[Value]| {
@@ -73,23 +74,14 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
     maybe(&mut spec, "command", &[json!(["/run"]), json!(["/run", "it"])]);
     maybe(&mut spec, "args", &[json!(["--quiet"]), json!(["--loud", "--port=1"])]);
     let secret = json!({"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
-    let field = json!({"name": "KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}});
     let (a, b) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
     let lists = [
         json!([a]),
         json!([b, a]),
         json!([a, secret]),
         json!([{"name": "KEY", "value": "plain"}]),
-        json!([a, field]),
     ];
     maybe(&mut spec, "env", &lists);
-    let secret = json!({"prefix": "S_", "secretRef": {"name": "s", "optional": true}});
-    let map = json!({"configMapRef": {"name": "m"}});
-    maybe(
-        &mut spec,
-        "envFrom",
-        &[json!([secret]), json!([map, secret]), json!([map])],
-    );
     let resources = [
         json!({"requests": {"cpu": "100m"}}),
         json!({"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}),
@@ -100,14 +92,6 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
     maybe(&mut spec, "port", &[json!(80), json!(8080)]);
     if spec.get("port").is_some() {
         maybe(&mut spec, "healthCheck", &[json!({}), json!({"path": "/healthz"})]);
-        if spec.get("healthCheck").is_none() {
-            let probes = [
-                json!({"readiness": {"httpGet": {"port": 8080, "path": "/ready"}, "periodSeconds": 5}}),
-                json!({"readiness": {"grpc": {"port": 8080}}, "liveness": {"exec": {"command": ["a"]}}}),
-                json!({"startup": {"tcpSocket": {"port": 80}, "failureThreshold": 9}}),
-            ];
-            maybe(&mut spec, "probes", &probes);
-        }
         maybe(&mut spec, "expose", &[json!("Cluster"), json!("Public")]);
         if spec["expose"] != "Cluster" {
             maybe(
@@ -123,5 +107,40 @@ fn spec(draw: &mut fastrand::Rng) -> Value {
             );
         }
     }
+    draw_newer(&mut spec, newer);
     spec
+}
+
+/// Draws fields that were added later, from numbers of their own: the others stay as they were.
+fn draw_newer(spec: &mut Value, draw: &mut fastrand::Rng) {
+    let mut maybe = |spec: &mut Value, field: &str, values: &[Value]| {
+        if draw.bool() {
+            spec[field] = values[draw.usize(..values.len())].clone();
+        }
+    };
+    if spec.get("env").is_none() {
+        let field = json!({"name": "KEY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}});
+        maybe(spec, "env", &[json!([field])]);
+    }
+    let secret = json!({"prefix": "S_", "secretRef": {"name": "s", "optional": true}});
+    let map = json!({"configMapRef": {"name": "m"}});
+    let objects = [json!([secret]), json!([map, secret]), json!([map])];
+    maybe(spec, "envFrom", &objects);
+    let rollouts = [
+        json!({"type": "Recreate"}),
+        json!({"type": "RollingUpdate"}),
+        json!({"maxSurge": 1, "maxUnavailable": 0}),
+        json!({"maxUnavailable": "50%", "progressDeadlineSeconds": 60}),
+    ];
+    maybe(spec, "rollout", &rollouts);
+    maybe(spec, "terminationGracePeriodSeconds", &[json!(20), json!(60)]);
+    maybe(spec, "preStopSleepSeconds", &[json!(5), json!(10)]);
+    if spec.get("healthCheck").is_none() {
+        let probes = [
+            json!({"readiness": {"httpGet": {"port": 8080, "path": "/ready"}, "periodSeconds": 5}}),
+            json!({"readiness": {"grpc": {"port": 8080}}, "liveness": {"exec": {"command": ["a"]}}}),
+            json!({"startup": {"tcpSocket": {"port": 80}, "failureThreshold": 9}}),
+        ];
+        maybe(spec, "probes", &probes);
+    }
 }

@@ -45,3 +45,31 @@ fn pause_of_an_app_pauses_its_deployment() {
         "nginx:1.28"
     );
 }
+
+/// An API server rejects the defaults of the other type, and an apply does not remove them.
+#[test]
+fn type_of_rollouts_can_be_changed_and_removed() {
+    let shop = namespace("strategy");
+    shop.settled_app("shop", web());
+    for (rollout, strategy) in [
+        (json!({"type": "Recreate"}), json!({"type": "Recreate"})),
+        (
+            json!({"type": "RollingUpdate", "maxSurge": 2}),
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": "25%"}}),
+        ),
+        (
+            json!({"type": "Recreate", "maxSurge": null}),
+            json!({"type": "Recreate"}),
+        ),
+        (
+            json!(null),
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}),
+        ),
+    ] {
+        shop.patch(APP, "shop", Patch::Merge(json!({"spec": {"rollout": rollout}})));
+        shop.until(DEPLOYMENT, "shop", "it has the strategy", |it| {
+            it["spec"]["strategy"] == strategy
+        });
+    }
+    assert_eq!(shop.get(DEPLOYMENT, "shop")["spec"]["progressDeadlineSeconds"], 600);
+}

@@ -17,6 +17,7 @@ fn everything() -> Value {
             {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
         "envFrom": [{"prefix": "C_", "secretRef": {"name": "own", "optional": true}}],
         "healthCheck": {"path": "/healthz", "port": 8080, "periodSeconds": 5, "timeoutSeconds": 1, "startupSeconds": 60},
+        "preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 20,
         "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
     })
 }
@@ -98,6 +99,7 @@ fn is_harmless(spec: &Value) {
             "envFrom",
             "image",
             "imagePullPolicy",
+            "lifecycle",
             "livenessProbe",
             "name",
             "ports",
@@ -109,6 +111,7 @@ fn is_harmless(spec: &Value) {
             "terminationMessagePolicy",
         ],
     );
+    assert_eq!(container["lifecycle"], json!({"preStop": {"sleep": {"seconds": 5}}}));
     assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
     has_only(&container["ports"][0], &["containerPort", "name", "protocol"]);
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {

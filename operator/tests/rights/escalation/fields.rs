@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 29] = [
+const OF_PODS: [&str; 31] = [
     "args",
     "command",
     "env.name",
@@ -34,10 +34,12 @@ const OF_PODS: [&str; 29] = [
     "imagePullPolicy",
     "imagePullSecrets.name",
     "port",
+    "preStopSleepSeconds",
     "queues.name",
     "resources.limits.*",
     "resources.requests.*",
     "securityProfile",
+    "terminationGracePeriodSeconds",
 ];
 /// The fields of each probe.
 const OF_PROBES: [&str; 15] = [
@@ -57,13 +59,17 @@ const OF_PROBES: [&str; 15] = [
     "terminationGracePeriodSeconds",
     "timeoutSeconds",
 ];
-const OF_APPS: [&str; 7] = [
+const OF_APPS: [&str; 11] = [
     "expose",
     "host",
     "ingressClassName",
     "path",
     "paused",
     "replicas",
+    "rollout.maxSurge",
+    "rollout.maxUnavailable",
+    "rollout.progressDeadlineSeconds",
+    "rollout.type",
     "tls.secretName",
 ];
 const OF_SETS: [&str; 6] = [

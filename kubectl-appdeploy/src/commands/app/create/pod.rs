@@ -174,6 +174,7 @@ impl PodArgs {
                 .map(|name| QueueReference { name: name.clone() })
                 .collect(),
             security_profile: self.security_profile,
+            ..PodFields::default()
         })
     }
 

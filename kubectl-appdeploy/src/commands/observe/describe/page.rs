@@ -167,20 +167,28 @@ mod tests {
     }
 
     #[test]
-    fn description_has_the_probes() {
+    fn description_has_the_probes_and_the_rollout() {
         let probes = json!({"readiness": {"httpGet": {"port": 8081}}, "liveness": {"exec": {"command": ["sh", "-c", "cat /alive"]}},
             "startup": {"grpc": {"port": 9090}}});
         let app = app(
             "shop",
-            &json!({"image": "shop:1", "port": 80, "probes": probes}),
+            &json!({"image": "shop:1", "port": 80, "probes": probes, "preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 60,
+                "rollout": {"maxSurge": 2, "maxUnavailable": "0%", "progressDeadlineSeconds": 90}}),
             &json!({}),
         );
         let page = described(&app, Vec::new(), None);
         let lines: Vec<&str> = page
             .lines()
-            .filter(|line| line.contains("9090") || line.contains("81") || line.contains("cat"))
+            .filter(|line| {
+                ["9090", "81", "cat", "sleeps", "Grace", "Rollout"]
+                    .iter()
+                    .any(|part| line.contains(part))
+            })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
+        Rollout:      RollingUpdate, at most 2 more pods, at most 0% unavailable, failed after 90s without progress
+        Grace Period: 60s
+        Pre-Stop:     sleeps 5s
         Readiness:    GET / on port 8081
         Liveness:     command sh -c "cat /alive"
         Startup:      gRPC on port 9090

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crd::{AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Probe, Probes, Quantity, SecurityProfile};
+use crd::{
+    AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy, RolloutType,
+    SecurityProfile,
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::output::description::Page;
@@ -33,9 +36,33 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
         [
             ("Path", spec.path.clone()),
             ("IngressClass", spec.ingress_class_name.clone()),
+            ("Rollout", spec.rollout.as_ref().map(rollout)),
             ("TLS Secret", spec.tls.as_ref().and_then(|tls| tls.secret_name.clone())),
         ],
     );
+}
+
+/// How pods of an app are replaced.
+fn rollout(rollout: &RolloutStrategy) -> String {
+    let type_ = rollout.type_.unwrap_or(RolloutType::RollingUpdate).as_str().to_owned();
+    let surge = rollout.max_surge.as_ref();
+    let unavailable = rollout.max_unavailable.as_ref();
+    let parts = [
+        Some(type_),
+        surge.map(|most| format!("at most {} more pods", limit(most))),
+        unavailable.map(|most| format!("at most {} unavailable", limit(most))),
+        rollout
+            .progress_deadline_seconds
+            .map(|seconds| format!("failed after {seconds}s without progress")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn limit(limit: &IntOrString) -> String {
+    match limit {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(share) => share.clone(),
+    }
 }
 
 /// How pods of a pod set are replaced.
@@ -47,10 +74,7 @@ fn replacement(page: &mut Page<'_>, set: &PodSet) {
         .filter(|name| spec.replace_pods.iter().any(|pod| pod.name == **name))
         .cloned()
         .collect();
-    let unavailable = spec.max_unavailable.as_ref().map(|most| match most {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(share) => share.clone(),
-    });
+    let unavailable = spec.max_unavailable.as_ref().map(limit);
     let settled = (spec.min_ready_seconds > 0).then(|| format!("{}s", spec.min_ready_seconds));
     lines(
         page,
@@ -88,6 +112,15 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             (
                 "Pull Policy",
                 container.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+            ),
+            (
+                "Grace Period",
+                pod.termination_grace_period_seconds
+                    .map(|seconds| format!("{seconds}s")),
+            ),
+            (
+                "Pre-Stop",
+                pod.pre_stop_sleep_seconds.map(|seconds| format!("sleeps {seconds}s")),
             ),
             (
                 "Security",
