@@ -18,7 +18,7 @@ pub use kind::{Kind, Names};
 pub use pod::{
     ContainerFields, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef,
     GrpcAction, HealthCheck, HttpGetAction, HttpHeader, HttpScheme, ImagePullPolicy, KeyRef, LocalObjectReference,
-    PodFields, Probe, Probes, Resources, SecurityProfile, TcpSocketAction,
+    NamedPort, PodFields, PortProtocol, Probe, Probes, Resources, SecurityProfile, TcpSocketAction,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

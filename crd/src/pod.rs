@@ -5,6 +5,7 @@
 //! node. A field may be added only if it does not allow that.
 
 mod env;
+mod ports;
 mod probes;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Quantity, QueueReference};
 
 pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
+pub use ports::{NamedPort, PortProtocol};
 pub use probes::{ExecAction, GrpcAction, HttpGetAction, HttpHeader, HttpScheme, Probe, Probes, TcpSocketAction};
 
 /// The fields of the container.
@@ -35,6 +37,15 @@ pub struct ContainerFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
+
+    /// Ports in addition to `port`, which has the name `http`. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(
+        merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]),
+        validation = ("self.all(one, self.filter(other, other.port == one.port && (has(other.protocol) ? other.protocol : 'TCP') == (has(one.protocol) ? one.protocol : 'TCP')).size() == 1)", "two ports have the same number and protocol; remove one of them")
+    )]
+    pub ports: Vec<NamedPort>,
 
     /// Environment variables. A variable may refer to an earlier one as `$(NAME)`. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

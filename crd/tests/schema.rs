@@ -79,9 +79,10 @@ fn no_rule_is_added_to_a_whole_spec() {
         "a health check needs a port to ask",
         // About `probes`, which is newer than the other fields.
         "healthCheck is the short form of probes",
-        // About `preStopSleepSeconds`, which is newer, too.
+        // The others are about newer fields, too.
         "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed \
          before it can end; lower it, or raise the grace period",
+        "ports are in addition to port",
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");
     assert_eq!(rules("podsets"), Value::Null);

@@ -4,6 +4,7 @@
 
 mod env;
 pub(crate) mod pod_template;
+pub(crate) mod ports;
 pub(crate) mod probes;
 pub(crate) mod queue_env;
 
@@ -136,6 +137,11 @@ pub fn meta(app: &Valid<'_>) -> ObjectMeta {
     }
 }
 
+/// Converts a list; `None` if it is empty.
+fn some_list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Option<Vec<U>> {
+    (!items.is_empty()).then(|| items.iter().map(convert).collect())
+}
+
 /// Serializes a typed object, and adds its hash as an annotation.
 #[must_use]
 pub fn finish(kind: &ChildKind, object: &impl Serialize) -> Value {
@@ -179,6 +185,7 @@ mod tests {
                 "resources": {"requests": {"cpu": 0.5, "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
                 "healthCheck": {"path": "/healthz", "startupSeconds": 30},
                 "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted",
+                "ports": [{"name": "grpc", "port": 9090, "appProtocol": "kubernetes.io/h2c"}, {"name": "dns", "port": 9090, "protocol": "UDP"}],
                 "terminationGracePeriodSeconds": 60, "preStopSleepSeconds": 5,
                 "rollout": {"type": "RollingUpdate", "maxSurge": 1, "maxUnavailable": "10%", "progressDeadlineSeconds": 120}
             }),

@@ -54,11 +54,18 @@ pub(crate) fn content(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
     fields.filter(|(name, _)| !OTHERS.contains(name))
 }
 
-/// Returns the key by which Kubernetes merges the entries of a list. The key of a port is its number, not its name: a port with a
-/// new number is a new entry, and the old one must be removed.
+/// Returns the key by which Kubernetes merges the entries of a list. The key of a port is its number, and its
+/// protocol if it is not TCP, but not its name: a port with a new number is a new entry, and the old one must be removed.
 pub(crate) fn merge_key(item: &Value) -> Option<String> {
     let text = |key: &str| item.get(key)?.as_str().map(str::to_owned);
-    let number = |key: &str| item.get(key)?.as_i64().map(|n| n.to_string());
+    let protocol = item
+        .get("protocol")
+        .and_then(Value::as_str)
+        .filter(|protocol| *protocol != "TCP");
+    let number = |key: &str| {
+        let number = item.get(key)?.as_i64()?;
+        Some(protocol.map_or_else(|| number.to_string(), |protocol| format!("{number}/{protocol}")))
+    };
     text("uid")
         .or_else(|| number("containerPort"))
         .or_else(|| number("port"))

@@ -66,7 +66,7 @@ pub struct ReadApp {
 pub fn read_template(template: &PodTemplateSpec) -> ReadSpec<PodFields> {
     // A typed object always serialises: its keys are text.
     let template = serde_json::to_value(template).unwrap_or_default();
-    pod::read(&template, None)
+    pod::read(&template, None, None)
 }
 
 /// Reads an app from its objects. `name` and `namespace` are those of the app.
@@ -77,7 +77,7 @@ pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
     let deployment = defaults::filled(&DEPLOYMENT, live.deployment.unwrap_or(&nothing));
     let template = &deployment["spec"]["template"];
     let port = live.service.and_then(|service| route::target_port(service, template));
-    let pod = pod::read(template, port);
+    let pod = pod::read(template, port, live.service);
     let mut spec = AppDeploySpec {
         pod: pod.value,
         replicas: deployment["spec"]["replicas"]

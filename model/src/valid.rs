@@ -3,6 +3,7 @@
 //! The schema has nearly all of these rules. They are checked again because an object may be older than a rule, and because
 //! the schema may have been replaced.
 
+mod ports;
 mod probes;
 
 use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields, RolloutStrategy, RolloutType};
@@ -162,6 +163,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
             "{at}.envFrom: each entry needs exactly one of configMapRef and secretRef"
         ));
     }
+    ports::add_problems(at, &pod.container, problems);
     probes::add_problems(at, &pod.container, problems);
     let grace = pod.termination_grace_period_seconds.unwrap_or(GRACE);
     if pod.pre_stop_sleep_seconds.is_some_and(|sleep| sleep >= grace) {

@@ -1,6 +1,7 @@
 //! The API server refuses what can't work, with a sentence that says what to write instead.
 
 mod ownership;
+mod pods;
 mod status;
 mod stored;
 
@@ -113,66 +114,6 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
             "a health check needs a port to ask",
         ),
         (with(json!({"healthCheck": {"path": "no"}})), "should match"),
-        (
-            with(json!({"rollout": {"type": "Recreate", "maxSurge": 1}})),
-            "maxSurge and maxUnavailable are for type RollingUpdate",
-        ),
-        (
-            with(json!({"rollout": {"maxSurge": "0%", "maxUnavailable": 0}})),
-            "maxSurge and maxUnavailable can't both be 0",
-        ),
-        (
-            with(json!({"rollout": {"maxSurge": "101%"}})),
-            "maxSurge is a number from 0 to 1000, or a percentage",
-        ),
-        (
-            with(json!({"rollout": {"maxUnavailable": -1}})),
-            "maxUnavailable is a number from 0 to 1000, or a percentage",
-        ),
-        (
-            with(json!({"rollout": {"type": "Canary"}})),
-            "supported values: \"RollingUpdate\", \"Recreate\"",
-        ),
-        (
-            with(json!({"preStopSleepSeconds": 30})),
-            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
-        ),
-        (
-            with(json!({"preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 5})),
-            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
-        ),
-        (
-            with(json!({"healthCheck": {}, "probes": {}})),
-            "healthCheck is the short form of probes: remove one of them",
-        ),
-        (
-            with(json!({"probes": {"readiness": {"periodSeconds": 1}}})),
-            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
-        ),
-        (
-            with(json!({"probes": {"startup": {"grpc": {"port": 1}, "exec": {"command": ["a"]}}}})),
-            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
-        ),
-        (
-            with(json!({"probes": {"readiness": {"grpc": {"port": 1}, "terminationGracePeriodSeconds": 1}}})),
-            "a readiness probe restarts no container",
-        ),
-        (
-            with(json!({"probes": {"liveness": {"grpc": {"port": 1}, "successThreshold": 2}}})),
-            "can only be 1; remove it",
-        ),
-        (
-            with(json!({"probes": {"liveness": {"httpGet": {"port": 1, "path": "a b"}}}})),
-            "write it like /healthz",
-        ),
-        (
-            with(json!({"probes": {"liveness": {"httpGet": {"port": 1, "httpHeaders": [{"name": "a:b", "value": ""}]}}}})),
-            "write it like X-Probe",
-        ),
-        (
-            with(json!({"probes": {"liveness": {"httpGet": {"path": "/"}}}})),
-            "httpGet.port: Required value",
-        ),
         (with(json!({"env": [{"name": "1A"}]})), "starts with no digit"),
         (with(json!({"env": [{"name": "A"}, {"name": "A"}]})), "Duplicate value"),
         (
@@ -180,29 +121,6 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
                 json!({"env": [{"name": "A", "value": "b", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}),
             ),
             "either value or valueFrom",
-        ),
-        (
-            with(json!({"env": [{"name": "A", "valueFrom": {}}]})),
-            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
-        ),
-        (
-            with(
-                json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}, "configMapKeyRef": {"name": "a", "key": "b"}}}]}),
-            ),
-            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
-        ),
-        (
-            with(json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]})),
-            "supported values: \"metadata.name\"",
-        ),
-        (with(json!({"envFrom": [{"prefix": "A_"}]})), "exactly one of configMapRef and secretRef"),
-        (
-            with(json!({"envFrom": [{"configMapRef": {"name": "a"}, "secretRef": {"name": "a"}}]})),
-            "exactly one of configMapRef and secretRef",
-        ),
-        (
-            with(json!({"envFrom": [{"prefix": "..A", "secretRef": {"name": "a"}}]})),
-            "write it like DB_",
         ),
         (with(json!({"resources": {"limits": {"cpu": "lots"}}})), "should match"),
         (with(json!({"resources": {"limits": {"cpu": "-1"}}})), "should match"),
@@ -214,8 +132,15 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
             with(json!({"imagePullPolicy": "Sometimes"})),
             "\"Always\", \"IfNotPresent\", \"Never\"",
         ),
+        (
+            with(json!({"env": [{"name": "A", "valueFrom": {}}]})),
+            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
     ]
     .into_iter()
+    .chain(pods::bad_variables())
+    .chain(pods::bad_ports_and_rollouts())
+    .chain(pods::bad_probes())
     .chain(HOSTILE.iter().flat_map(|name| references(name)))
     .collect()
 }
@@ -257,6 +182,10 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        with(
+            json!({"ports": [{"name": "grpc", "port": 81, "appProtocol": "kubernetes.io/h2c"},
+            {"name": "dns", "port": 80, "protocol": "UDP"}]}),
+        ),
         json!({"image": "nginx", "rollout": {"type": "Recreate", "progressDeadlineSeconds": 60}}),
         json!({"image": "nginx", "rollout": {"maxSurge": 0, "maxUnavailable": "100%"}, "preStopSleepSeconds": 29}),
         json!({"image": "nginx", "rollout": {}, "preStopSleepSeconds": 50, "terminationGracePeriodSeconds": 51}),

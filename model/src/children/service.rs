@@ -9,7 +9,8 @@ use super::child::{Child, ChildState, address};
 use super::{ChildKind, Health, replace_list};
 use crate::Valid;
 use crate::defaults::{fill, list};
-use crate::desired::{PORT, finish, meta, selector};
+use crate::desired::ports::{Port, ports};
+use crate::desired::{finish, meta, selector};
 use crate::diagnose::{Diagnosis, diagnosis};
 use crate::reason::Reason;
 
@@ -23,26 +24,32 @@ pub static SERVICE: ChildKind = ChildKind {
 };
 
 fn render(app: &Valid<'_>) -> Vec<Value> {
-    let Some(route) = &app.route else { return Vec::new() };
+    if app.route.is_none() {
+        return Vec::new();
+    }
     let service = Service {
         metadata: meta(app),
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".into()),
             selector: Some(selector(&app.name)),
-            ports: Some(vec![ServicePort {
-                name: Some(PORT.into()),
-                port: route.port,
-                // By name, so that pods of the old and of the new port are both reached while a change of the port rolls
-                // out.
-                target_port: Some(IntOrString::String(PORT.into())),
-                protocol: Some("TCP".into()),
-                ..ServicePort::default()
-            }]),
+            ports: Some(ports(&app.pod.container).into_iter().map(port).collect()),
             ..ServiceSpec::default()
         }),
         status: None,
     };
     vec![finish(&SERVICE, &service)]
+}
+
+fn port(port: Port<'_>) -> ServicePort {
+    ServicePort {
+        name: Some(port.name.into()),
+        port: port.number,
+        // By name, so that pods of the old and of the new port are both reached while a change of the port rolls out.
+        target_port: Some(IntOrString::String(port.name.into())),
+        protocol: Some(port.protocol.as_str().into()),
+        app_protocol: port.app_protocol.map(str::to_owned),
+        ..ServicePort::default()
+    }
 }
 
 fn read(_: &ObjectMeta, data: &Value) -> ChildState {

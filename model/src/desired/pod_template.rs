@@ -11,9 +11,10 @@ use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::env::{env_from, env_var};
+use super::ports::ports;
 use super::probes::probes;
 use super::queue_env::queue_variables;
-use super::{CONTAINER, PORT, pod_labels};
+use super::{CONTAINER, pod_labels, some_list};
 use crate::Valid;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
@@ -69,13 +70,11 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
         args: some_list(&fields.args, Clone::clone),
         env: (!env.is_empty()).then_some(env),
         env_from: some_list(&fields.env_from, env_from),
-        ports: fields.port.map(|port| {
-            vec![ContainerPort {
-                name: Some(PORT.into()),
-                container_port: port,
-                protocol: Some("TCP".into()),
-                ..ContainerPort::default()
-            }]
+        ports: some_list(&ports(fields), |port| ContainerPort {
+            name: Some(port.name.into()),
+            container_port: port.number,
+            protocol: Some(port.protocol.as_str().into()),
+            ..ContainerPort::default()
         }),
         resources: fields.resources.as_ref().map(|resources| ResourceRequirements {
             requests: quantities(&resources.requests),
@@ -113,8 +112,4 @@ fn quantities(amounts: &BTreeMap<String, Quantity>) -> Option<BTreeMap<String, r
         .map(|(name, amount)| (name.clone(), resource::Quantity(amount.0.clone())))
         .collect();
     (!amounts.is_empty()).then_some(amounts)
-}
-
-pub(super) fn some_list<T, U>(items: &[T], convert: impl Fn(&T) -> U) -> Option<Vec<U>> {
-    (!items.is_empty()).then(|| items.iter().map(convert).collect())
 }

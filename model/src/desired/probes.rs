@@ -4,7 +4,7 @@ use crd::{ContainerFields, HealthCheck, HttpScheme};
 use k8s_openapi::api::core::v1::{ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod_template::some_list;
+use super::some_list;
 
 /// The period of a startup probe, in seconds. Short, so that an application that starts fast is ready soon.
 const STARTUP_PERIOD: i32 = 2;

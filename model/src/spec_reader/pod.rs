@@ -2,6 +2,7 @@
 
 mod env;
 mod health;
+mod ports;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::desired::{CONTAINER, PORT, pod_spec};
 use crate::queue::CONFIG_MAP_SUFFIX;
 
 /// Reads a template. `port` is the container port to which the Service routes, if it is known.
-pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
+pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> ReadSpec<PodFields> {
     let mut spec = template["spec"].clone();
     defaults::pod_spec(&mut spec);
     let nothing = Value::Null;
@@ -31,6 +32,7 @@ pub fn read(template: &Value, port: Option<i32>) -> ReadSpec<PodFields> {
     let ours = ContainerFields {
         image: text(&container["image"]),
         port,
+        ports: ports::others(container, port, service),
         env,
         env_from: items(&container["envFrom"]).filter_map(env::object).collect(),
         command: items(&container["command"]).map(text).collect(),

@@ -1,6 +1,6 @@
 //! Reads the route of an app from its Service and its Ingress.
 
-use crd::{AppDeploySpec, Expose, Tls};
+use crd::{AppDeploySpec, Expose, NamedPort, Tls};
 use serde_json::{Value, json};
 
 use super::pod::{container, items, listens, number, port_of};
@@ -25,16 +25,20 @@ fn main(service: &Value) -> Option<&Value> {
     tcp().find(|port| port["name"] == PORT).or_else(|| tcp().next())
 }
 
-/// Returns the other ports of a Service, so that they can be kept next to the operator's port: with names that do not
+/// Returns the other ports of a Service than `port` and those of the spec, so that they can be kept next to the operator's port: with names that do not
 /// conflict with it. Ports that route to the app's port refer to it by name, and so does the port by which the app was
 /// reached, even if the app's port is another one now.
 #[must_use]
-pub fn extra_ports(service: &Value, template: &Value, port: i32) -> Vec<Value> {
+pub fn extra_ports(service: &Value, template: &Value, port: i32, also: &[NamedPort]) -> Vec<Value> {
     let nothing = Value::Null;
     let container = container(template).unwrap_or(&nothing);
     let service = defaults::filled(&SERVICE, service);
     let main = main(&service);
-    let others = items(&service["spec"]["ports"]).filter(|other| !is_ours(other, port));
+    let is_also = |other: &Value| {
+        also.iter()
+            .any(|ours| number(&other["port"]) == Some(ours.port) && other["protocol"] == ours.protocol().as_str())
+    };
+    let others = items(&service["spec"]["ports"]).filter(|other| !is_ours(other, port) && !is_also(other));
     let mut others: Vec<Value> = others.cloned().collect();
     for other in &mut others {
         if Some(&*other) == main || port_of(&other["targetPort"], container) == Some(port) {

@@ -95,6 +95,9 @@ fn normalized(spec: &Value) -> AppDeploySpec {
         }
     }
     pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
+    for port in &mut pod.container.ports {
+        port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);
+    }
     // Kubernetes has no field for a pod without any.
     pod.container.probes = pod
         .container
@@ -281,6 +284,25 @@ fn rollout() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Ports with other names and numbers than the main one, of which the number is below 100.
+fn ports() -> impl Strategy<Value = Value> {
+    let protocol = prop_oneof![
+        Just(Value::Null),
+        Just(json!("TCP")),
+        Just(json!("UDP")),
+        Just(json!("SCTP"))
+    ];
+    let port = (
+        protocol,
+        proptest::option::of(prop_oneof![Just("grpc"), Just("kubernetes.io/h2c")]),
+    );
+    proptest::collection::btree_map("[a-z]{1,3}", port, 0..3).prop_map(|ports| {
+        let ports = ports.into_iter().zip(100..);
+        let port = |((name, (protocol, app_protocol)), number)| json!({"name": name, "port": number, "protocol": protocol, "appProtocol": app_protocol});
+        json!(ports.map(port).collect::<Vec<Value>>())
+    })
+}
+
 fn shutdown() -> impl Strategy<Value = (Option<i64>, Option<i64>)> {
     let grace = proptest::option::of(prop_oneof![Just(0), 1..=99_i64]);
     (grace, 1..=99_i64, any::<bool>()).prop_map(|(grace, sleep, sleeps)| {
@@ -300,7 +322,9 @@ fn spec() -> impl Strategy<Value = Value> {
         proptest::option::of(text()),
     );
     let count = (0..9, any::<bool>(), shutdown(), proptest::option::of(rollout()));
-    (pod(), count, proptest::option::of(1..=65535), any::<bool>(), route).prop_map(
+    let port = prop_oneof![1..=99, 200..=65535];
+    let port = proptest::option::of((port, ports()));
+    (pod(), count, port, any::<bool>(), route).prop_map(
         |(mut spec, (replicas, paused, (grace, sleep), rollout), port, inside, (host, path, class, secret))| {
             spec["replicas"] = json!(replicas);
             spec["paused"] = json!(paused);
@@ -308,12 +332,14 @@ fn spec() -> impl Strategy<Value = Value> {
             spec["terminationGracePeriodSeconds"] = json!(grace);
             spec["preStopSleepSeconds"] = json!(sleep);
             match port {
-                Some(port) if inside => {
+                Some((port, ports)) if inside => {
                     spec["port"] = json!(port);
+                    spec["ports"] = ports;
                     spec["expose"] = json!("Cluster");
                 }
-                Some(port) => {
+                Some((port, ports)) => {
                     spec["port"] = json!(port);
+                    spec["ports"] = ports;
                     spec["host"] = json!(host);
                     spec["path"] = json!(path);
                     spec["ingressClassName"] = json!(class);
@@ -407,7 +433,12 @@ fn third_party_deployment_is_read_as_far_as_possible() {
         })
         .collect();
     insta::assert_snapshot!(unmapped.join("\n"));
-    insta::assert_yaml_snapshot!(extra_ports(&service, &deployment["spec"]["template"], 8080));
+    insta::assert_yaml_snapshot!(extra_ports(
+        &service,
+        &deployment["spec"]["template"],
+        8080,
+        &read.spec.pod.container.ports
+    ));
 }
 
 #[test]
@@ -563,7 +594,7 @@ fn port_of_a_service_is_kept_with_the_new_target_port() {
     let template = json!({"spec": {"containers": [{"name": "app", "image": "nginx", "ports": [{"containerPort": 8080, "name": "http"}]}]}});
     let offered = |target: Value| {
         let service = json!({"spec": {"ports": [{"port": 80, "targetPort": target}, {"name": "admin", "port": 81, "targetPort": "admin"}]}});
-        let ports = extra_ports(&service, &template, 8080);
+        let ports = extra_ports(&service, &template, 8080, &[]);
         ports.iter().map(|port| port["targetPort"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(offered(json!("web")), ["http", "admin"]);

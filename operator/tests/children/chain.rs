@@ -143,4 +143,14 @@ fn draw_newer(spec: &mut Value, draw: &mut fastrand::Rng) {
         ];
         maybe(spec, "probes", &probes);
     }
+    if spec.get("port").is_some() {
+        let dns = json!({"name": "dns", "port": 53, "protocol": "UDP"});
+        let admin = json!({"name": "admin", "port": 53, "appProtocol": "grpc"});
+        let ports = [
+            json!([dns]),
+            json!([admin, dns]),
+            json!([{"name": "dns", "port": 81}, admin]),
+        ];
+        maybe(spec, "ports", &ports);
+    }
 }

@@ -17,6 +17,7 @@ fn everything() -> Value {
             {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
         "envFrom": [{"prefix": "C_", "secretRef": {"name": "own", "optional": true}}],
         "healthCheck": {"path": "/healthz", "port": 8080, "periodSeconds": 5, "timeoutSeconds": 1, "startupSeconds": 60},
+        "ports": [{"name": "dns", "port": 80, "protocol": "UDP", "appProtocol": "a"}],
         "preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 20,
         "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
     })
@@ -113,7 +114,10 @@ fn is_harmless(spec: &Value) {
     );
     assert_eq!(container["lifecycle"], json!({"preStop": {"sleep": {"seconds": 5}}}));
     assert_eq!(container["securityContext"], json!({"allowPrivilegeEscalation": false}));
-    has_only(&container["ports"][0], &["containerPort", "name", "protocol"]);
+    assert_eq!(container["ports"].as_array().unwrap().len(), 2);
+    for port in container["ports"].as_array().unwrap() {
+        has_only(port, &["containerPort", "name", "protocol"]);
+    }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = &container[probe];
         has_only(&probe["httpGet"], &["httpHeaders", "path", "port", "scheme"]);

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 31] = [
+const OF_PODS: [&str; 35] = [
     "args",
     "command",
     "env.name",
@@ -34,6 +34,10 @@ const OF_PODS: [&str; 31] = [
     "imagePullPolicy",
     "imagePullSecrets.name",
     "port",
+    "ports.appProtocol",
+    "ports.name",
+    "ports.port",
+    "ports.protocol",
     "preStopSleepSeconds",
     "queues.name",
     "resources.limits.*",
@@ -136,7 +140,7 @@ const BEYOND_PODS: [&str; 7] = [
 ];
 
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 8] {
+fn beyond_inside() -> [(Value, &'static str); 9] {
     [
         (
             json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
@@ -147,6 +151,10 @@ fn beyond_inside() -> [(Value, &'static str); 8] {
             "namespace",
         ),
         (json!({"healthCheck": {"exec": {"command": ["sh"]}}}), "exec"),
+        (
+            json!({"ports": [{"name": "a", "port": 81, "hostPort": 81}]}),
+            "hostPort",
+        ),
         (json!({"healthCheck": {"host": "192.0.2.1"}}), "host"),
         (
             json!({"probes": {"readiness": {"httpGet": {"port": 80, "host": "192.0.2.1"}}}}),

@@ -78,7 +78,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     feasible(found, &app, pods)?;
     let wanted = wanted(&app)?;
     let extra_ports = match (service, app.spec.pod.container.port) {
-        (Some(service), Some(port)) => spec_reader::extra_ports(service, template, port),
+        (Some(service), Some(port)) => spec_reader::extra_ports(service, template, port, &app.spec.pod.container.ports),
         _ => Vec::new(),
     };
     let Impact { lost, notes } = impact::of(found, &read, &wanted, &extra_ports, pods);

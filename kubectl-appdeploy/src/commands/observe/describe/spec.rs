@@ -101,9 +101,15 @@ fn lines<const N: usize>(page: &mut Page<'_>, lines: [(&str, Option<String>); N]
 /// What runs in each pod.
 fn pod(page: &mut Page<'_>, pod: &PodFields) {
     let container = &pod.container;
+    let ports: Vec<String> = container
+        .ports
+        .iter()
+        .map(|port| format!("{} {}/{}", port.name, port.port, port.protocol().as_str()))
+        .collect();
     lines(
         page,
         [
+            ("Other Ports", (!ports.is_empty()).then(|| ports.join(", "))),
             (
                 "Command",
                 (!container.command.is_empty()).then(|| words(&container.command)),

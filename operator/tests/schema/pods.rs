@@ -1,0 +1,139 @@
+//! Invalid fields of pods and rollouts, each with a part of its message.
+
+use serde_json::{Value, json};
+
+use super::with;
+
+/// Variables from other objects.
+pub fn bad_variables() -> Vec<(Value, &'static str)> {
+    vec![
+        (
+            with(
+                json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}, "configMapKeyRef": {"name": "a", "key": "b"}}}]}),
+            ),
+            "exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
+        (
+            with(json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]})),
+            "supported values: \"metadata.name\"",
+        ),
+        (
+            with(json!({"envFrom": [{"prefix": "A_"}]})),
+            "exactly one of configMapRef and secretRef",
+        ),
+        (
+            with(json!({"envFrom": [{"configMapRef": {"name": "a"}, "secretRef": {"name": "a"}}]})),
+            "exactly one of configMapRef and secretRef",
+        ),
+        (
+            with(json!({"envFrom": [{"prefix": "..A", "secretRef": {"name": "a"}}]})),
+            "write it like DB_",
+        ),
+    ]
+}
+
+/// Ports, rollouts and shutdown.
+pub fn bad_ports_and_rollouts() -> Vec<(Value, &'static str)> {
+    vec![
+        (
+            with(json!({"rollout": {"type": "Recreate", "maxSurge": 1}})),
+            "maxSurge and maxUnavailable are for type RollingUpdate",
+        ),
+        (
+            with(json!({"rollout": {"maxSurge": "0%", "maxUnavailable": 0}})),
+            "maxSurge and maxUnavailable can't both be 0",
+        ),
+        (
+            with(json!({"rollout": {"maxSurge": "101%"}})),
+            "maxSurge is a number from 0 to 1000, or a percentage",
+        ),
+        (
+            with(json!({"rollout": {"maxUnavailable": -1}})),
+            "maxUnavailable is a number from 0 to 1000, or a percentage",
+        ),
+        (
+            with(json!({"rollout": {"type": "Canary"}})),
+            "supported values: \"RollingUpdate\", \"Recreate\"",
+        ),
+        (
+            with(json!({"preStopSleepSeconds": 30})),
+            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
+        ),
+        (
+            with(json!({"preStopSleepSeconds": 5, "terminationGracePeriodSeconds": 5})),
+            "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds",
+        ),
+        (
+            with(json!({"ports": [{"name": "http", "port": 81}]})),
+            "choose another name, like admin",
+        ),
+        (
+            with(json!({"ports": [{"name": "8080", "port": 81}]})),
+            "write it like metrics",
+        ),
+        (
+            with(json!({"ports": [{"name": "a", "port": 81}, {"name": "b", "port": 81, "protocol": "TCP"}]})),
+            "two ports have the same number and protocol",
+        ),
+        (
+            with(json!({"ports": [{"name": "a", "port": 81}, {"name": "a", "port": 82}]})),
+            "Duplicate value",
+        ),
+        (
+            with(json!({"ports": [{"name": "a", "port": 80}]})),
+            "ports are in addition to port",
+        ),
+        (
+            json!({"image": "nginx", "ports": [{"name": "a", "port": 80}]}),
+            "ports are in addition to port",
+        ),
+        (
+            with(json!({"ports": [{"name": "a", "port": 81, "protocol": "ICMP"}]})),
+            "supported values: \"TCP\", \"UDP\", \"SCTP\"",
+        ),
+        (
+            with(json!({"ports": [{"name": "a", "port": 81, "appProtocol": "a b"}]})),
+            "write it like grpc or kubernetes.io/h2c",
+        ),
+    ]
+}
+
+/// Probes.
+pub fn bad_probes() -> Vec<(Value, &'static str)> {
+    vec![
+        (
+            with(json!({"healthCheck": {}, "probes": {}})),
+            "healthCheck is the short form of probes: remove one of them",
+        ),
+        (
+            with(json!({"probes": {"readiness": {"periodSeconds": 1}}})),
+            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+        ),
+        (
+            with(json!({"probes": {"startup": {"grpc": {"port": 1}, "exec": {"command": ["a"]}}}})),
+            "a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+        ),
+        (
+            with(json!({"probes": {"readiness": {"grpc": {"port": 1}, "terminationGracePeriodSeconds": 1}}})),
+            "a readiness probe restarts no container",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"grpc": {"port": 1}, "successThreshold": 2}}})),
+            "can only be 1; remove it",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"httpGet": {"port": 1, "path": "a b"}}}})),
+            "write it like /healthz",
+        ),
+        (
+            with(
+                json!({"probes": {"liveness": {"httpGet": {"port": 1, "httpHeaders": [{"name": "a:b", "value": ""}]}}}}),
+            ),
+            "write it like X-Probe",
+        ),
+        (
+            with(json!({"probes": {"liveness": {"httpGet": {"path": "/"}}}})),
+            "httpGet.port: Required value",
+        ),
+    ]
+}
