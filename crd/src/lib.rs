@@ -16,9 +16,10 @@ pub mod status;
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
 pub use kind::{Kind, Names};
 pub use pod::{
-    ContainerFields, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef,
-    GrpcAction, HealthCheck, HttpGetAction, HttpHeader, HttpScheme, ImagePullPolicy, KeyRef, LocalObjectReference,
-    NamedPort, PodFields, PortProtocol, Probe, Probes, Resources, SecurityProfile, TcpSocketAction,
+    ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource, EnvVar,
+    EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader, HttpScheme,
+    ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, NamedPort, PodFields, PortProtocol, Probe,
+    Probes, Resources, SecretVolume, SecurityProfile, ServiceAccount, TcpSocketAction, Volume,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

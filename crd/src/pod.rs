@@ -7,6 +7,8 @@
 mod env;
 mod ports;
 mod probes;
+mod service_account;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +16,10 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::service_account::ServiceAccount;
+pub use self::volumes::{
+    ConfigMapVolume, EmptyDirMedium, EmptyDirVolume, ImageVolume, KeyToPath, SecretVolume, Volume,
+};
 use crate::{Quantity, QueueReference};
 
 pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
@@ -130,6 +136,26 @@ pub struct PodFields {
     /// The security settings of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
+
+    /// Volumes, each with the directory where it is mounted. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(
+        merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]),
+        validation = ("self.all(volume, self.exists_one(other, other.mountPath == volume.mountPath))", "two volumes have the same mountPath; give each another directory")
+    )]
+    pub volumes: Vec<Volume>,
+
+    /// The ServiceAccount of the pods, for a workload identity of a cloud or for the Kubernetes API. Default: the
+    /// ServiceAccount `default` of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
+    pub service_account: Option<ServiceAccount>,
+
+    /// Mounts a token of the ServiceAccount into the containers, for applications that call the Kubernetes API. Only with
+    /// `serviceAccount`. Default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automount_service_account_token: Option<bool>,
 }
 
 impl PodFields {

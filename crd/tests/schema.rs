@@ -82,6 +82,7 @@ fn no_rule_is_added_to_a_whole_spec() {
         // The others are about newer fields, too.
         "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed \
          before it can end; lower it, or raise the grace period",
+        "automountServiceAccountToken needs a ServiceAccount",
         "ports are in addition to port",
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");

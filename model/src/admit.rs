@@ -1,6 +1,7 @@
 //! The decisions of the admission webhooks: which rights the author must have, which warnings are returned, and which label
 //! is added. Most rules are in the schema and do not need a webhook.
 
+mod gated;
 mod right;
 mod warning;
 
@@ -8,6 +9,7 @@ use crd::{AppDeploy, Kind, PodFields, PodSet, label};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use self::gated::{gated_fields, without_review};
 pub use self::right::{RequiredRight, RightReason, right_to_additions, right_to_credentials, rights_to_references};
 pub use self::warning::{tiny_amounts, warnings};
 

@@ -25,6 +25,9 @@ pub(crate) fn pod_spec(spec: &mut Value) {
         &json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
             "terminationGracePeriodSeconds": GRACE, "enableServiceLinks": true}),
     );
+    for volume in list(spec, "volumes") {
+        self::volume(volume);
+    }
     for container in list(spec, "containers") {
         let policy = pull_policy(container["image"].as_str().unwrap_or_default());
         fill(
@@ -62,6 +65,19 @@ pub(crate) fn probe(probe: &mut Value) {
     }
     if let Some(grpc) = probe.get_mut("grpc") {
         fill(grpc, &json!({"service": ""}));
+    }
+}
+
+/// Fills in the defaults of a volume.
+pub(crate) fn volume(volume: &mut Value) {
+    for source in ["configMap", "secret"] {
+        if let Some(source) = volume.get_mut(source).filter(|source| source.is_object()) {
+            fill(source, &json!({"defaultMode": 0o644}));
+        }
+    }
+    if let Some(image) = volume.get_mut("image").filter(|image| image.is_object()) {
+        let policy = pull_policy(image["reference"].as_str().unwrap_or_default());
+        fill(image, &json!({"pullPolicy": policy}));
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod env;
 pub(crate) mod pod_template;
+mod pod_volumes;
 pub(crate) mod ports;
 pub(crate) mod probes;
 pub(crate) mod queue_env;
@@ -187,7 +188,17 @@ mod tests {
                 "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted",
                 "ports": [{"name": "grpc", "port": 9090, "appProtocol": "kubernetes.io/h2c"}, {"name": "dns", "port": 9090, "protocol": "UDP"}],
                 "terminationGracePeriodSeconds": 60, "preStopSleepSeconds": 5,
-                "rollout": {"type": "RollingUpdate", "maxSurge": 1, "maxUnavailable": "10%", "progressDeadlineSeconds": 120}
+                "rollout": {"type": "RollingUpdate", "maxSurge": 1, "maxUnavailable": "10%", "progressDeadlineSeconds": 120},
+                "volumes": [
+                    {"name": "config", "mountPath": "/etc/shop", "configMap": {"name": "shop", "optional": true,
+                        "items": [{"key": "shop.toml", "path": "conf/shop.toml"}]}},
+                    {"name": "keys", "mountPath": "/keys", "readOnly": true, "secret": {"secretName": "shop-keys", "optional": false,
+                        "items": [{"key": "tls.key", "path": "tls.key"}]}},
+                    {"name": "cache", "mountPath": "/var/cache/shop", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+                    {"name": "inbox", "mountPath": "/inbox", "readOnly": true, "emptyDir": {}},
+                    {"name": "assets", "mountPath": "/assets", "image": {"reference": "ghcr.io/acme/assets:1.4",
+                        "pullPolicy": "Always"}}],
+                "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());

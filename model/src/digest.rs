@@ -14,7 +14,7 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, to_value};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::fields::{METADATA, Node, content, is_empty_variable};
+use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable};
 
 /// The key of this process. With a known hash, a user who may edit a child could choose a value that has the hash of the
 /// wanted one, and hide the drift.
@@ -126,6 +126,11 @@ fn walk(value: &Value, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
             if matches!(node, Node::Whole(_)) {
                 path.push_str("{#}");
                 seen(path, &fields.len().to_string());
+                path.truncate(here);
+            }
+            if is_empty_dir(path) {
+                path.push_str("{}");
+                seen(path, "");
                 path.truncate(here);
             }
             if is_empty_variable(path, fields) {

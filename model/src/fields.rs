@@ -55,7 +55,8 @@ pub(crate) fn content(object: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Returns the key by which Kubernetes merges the entries of a list. The key of a port is its number, and its
-/// protocol if it is not TCP, but not its name: a port with a new number is a new entry, and the old one must be removed.
+/// protocol if it is not TCP, but not its name: a port with a new number is a new entry, and the old one must be removed. In
+/// the same way, the key of a mount is its path.
 pub(crate) fn merge_key(item: &Value) -> Option<String> {
     let text = |key: &str| item.get(key)?.as_str().map(str::to_owned);
     let protocol = item
@@ -67,6 +68,7 @@ pub(crate) fn merge_key(item: &Value) -> Option<String> {
         Some(protocol.map_or_else(|| number.to_string(), |protocol| format!("{number}/{protocol}")))
     };
     text("uid")
+        .or_else(|| text("mountPath"))
         .or_else(|| number("containerPort"))
         .or_else(|| number("port"))
         .or_else(|| text("name"))
@@ -76,6 +78,11 @@ pub(crate) fn merge_key(item: &Value) -> Option<String> {
 pub(crate) fn is_empty_variable(path: &str, fields: &Map<String, Value>) -> bool {
     let is_variable = path.ends_with(']') && path.contains("].env[");
     is_variable && !fields.contains_key("valueFrom") && fields.get("value").is_none_or(|value| value == "")
+}
+
+/// Whether this is an `emptyDir`, whose presence matters even if it has no fields: a volume has only one source.
+pub(crate) fn is_empty_dir(path: &str) -> bool {
+    path.ends_with("].emptyDir")
 }
 
 /// Whether a value is empty. The API server does not store it, or adds it.
@@ -91,5 +98,6 @@ pub(crate) fn is_nothing(value: &Value) -> bool {
 
 fn is_quantity(path: &str) -> bool {
     let is_metadata = || METADATA.iter().any(|field| path.starts_with(field));
-    (path.contains(".resources.limits.") || path.contains(".resources.requests.")) && !is_metadata()
+    let is_amount = path.contains(".resources.limits.") || path.contains(".resources.requests.");
+    (is_amount || path.ends_with("].emptyDir.sizeLimit")) && !is_metadata()
 }

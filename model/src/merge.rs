@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
-use crate::fields::{METADATA, Node, content, is_empty_variable, is_nothing, merge_key};
+use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable, is_nothing, merge_key};
 use crate::{Digest, deferred_defaults};
 
 /// Returns the live object with everything that is wanted, and without what was wanted `before` and no longer is. Fields of other
@@ -42,7 +42,10 @@ pub fn merged(live: &Value, before: Option<&Value>, wanted: &Value) -> Value {
 /// Sets one field of an object to the desired value.
 fn put(path: &str, object: &mut Value, field: &str, before: Option<&Value>, wanted: Option<&Value>) {
     let Some(fields) = object.as_object_mut() else { return };
-    match (fields.get_mut(field), wanted.filter(|wanted| !is_nothing(wanted))) {
+    match (
+        fields.get_mut(field),
+        wanted.filter(|wanted| !is_nothing(wanted) || is_empty_dir(path)),
+    ) {
         (Some(live), Some(wanted)) => overwrite(path, live, before, wanted),
         (None, Some(wanted)) => {
             fields.insert(field.to_owned(), wanted.clone());

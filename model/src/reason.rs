@@ -79,6 +79,8 @@ reasons! {
     MissingSecret,
     /// A ConfigMap that the spec refers to does not exist.
     MissingConfigMap,
+    /// The ServiceAccount that the spec names does not exist.
+    MissingServiceAccount,
     /// A Secret or ConfigMap lacks the key that the spec refers to.
     MissingKey,
     /// The image runs as root, which the security profile forbids.
@@ -181,6 +183,7 @@ impl Reason {
                 | Self::ImagePullDenied
                 | Self::MissingSecret
                 | Self::MissingConfigMap
+                | Self::MissingServiceAccount
                 | Self::MissingKey
                 | Self::RunsAsRoot
                 | Self::CommandNotFound

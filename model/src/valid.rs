@@ -5,11 +5,13 @@
 
 mod ports;
 mod probes;
+mod volumes;
 
 use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields, RolloutStrategy, RolloutType};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
+pub(crate) use self::volumes::is_mount_path;
 use crate::defaults::GRACE;
 use crate::resources;
 
@@ -170,6 +172,22 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         problems.push(format!(
             "{at}.preStopSleepSeconds: must be smaller than terminationGracePeriodSeconds, which is {grace}"
         ));
+    }
+    volumes::problems(at, pod, problems);
+    let account = pod.service_account.as_ref().map(|account| account.name.as_deref());
+    match account {
+        Some(None) => problems.push(format!(
+            "{at}.serviceAccount: this version of the operator needs {at}.serviceAccount.name"
+        )),
+        Some(Some(name)) if !is_object_name(name) => {
+            problems.push(format!(
+                "{at}.serviceAccount.name: invalid name {name:?}: write it like shop"
+            ));
+        }
+        None if pod.automount_service_account_token == Some(true) => problems.push(format!(
+            "{at}.automountServiceAccountToken: missing ServiceAccount: set {at}.serviceAccount.name"
+        )),
+        _ => {}
     }
     let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {

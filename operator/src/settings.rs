@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 /// Keeps a Deployment, a Service and an Ingress for each AppDeploy of a cluster.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Debug, Parser)]
 #[command(name = "appdeploy-operator", version, after_help = EXAMPLES)]
 pub struct Settings {
@@ -83,6 +84,12 @@ pub struct Settings {
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
     pub webhooks: bool,
 
+    /// Accept fields whose authors need the right to create pods although no webhook reviews it: ServiceAccounts and image
+    /// volumes. Anyone who may create an AppDeploy or a PodSet can then use them. Without effect if webhooks are served.
+    #[arg(long, env = "APPDEPLOY_ALLOW_UNCHECKED_FIELDS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
+    pub allow_unchecked_fields: bool,
+
     /// Address for webhooks.
     #[arg(
         long,
@@ -140,6 +147,12 @@ impl Settings {
         namespaces.sort_unstable();
         namespaces.dedup();
         namespaces
+    }
+
+    /// Whether fields that need the right to create pods are accepted: webhooks review the right, or it was waived.
+    #[must_use]
+    pub const fn accepts_gated_fields(&self) -> bool {
+        self.webhooks || self.allow_unchecked_fields
     }
 }
 

@@ -10,6 +10,7 @@ mod large;
 mod rollout;
 mod scale;
 mod table;
+mod volumes;
 
 use kube::api::{DeleteParams, Patch};
 use serde_json::{Value, json};

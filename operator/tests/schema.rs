@@ -29,6 +29,12 @@ const HOSTILE: [&str; 7] = ["a b", "x;id", "$(id)", "Db", "-n", "../x", "a\u{1b}
 
 /// Specs that refer to an object of a name, in each field that does.
 fn references(name: &str) -> Vec<(Value, &'static str)> {
+    let volume = |source: Value| {
+        let mut volume = source;
+        volume["name"] = json!("a");
+        volume["mountPath"] = json!("/a");
+        with(json!({"volumes": [volume]}))
+    };
     let from = |field: &str| with(json!({"env": [{"name": "A", "valueFrom": {field: {"name": name, "key": "k"}}}]}));
     let all = |field: &str| with(json!({"envFrom": [{field: {"name": name}}]}));
     vec![
@@ -37,6 +43,15 @@ fn references(name: &str) -> Vec<(Value, &'static str)> {
             "write it like registry-password",
         ),
         (with(json!({"tls": {"secretName": name}})), "write it like shop-tls"),
+        (
+            volume(json!({"configMap": {"name": name}})),
+            "write it like shop-config",
+        ),
+        (
+            volume(json!({"secret": {"secretName": name}})),
+            "write it like shop-keys",
+        ),
+        (with(json!({"serviceAccount": {"name": name}})), "write it like shop"),
         (from("secretKeyRef"), "write it like shop-db"),
         (from("configMapKeyRef"), "write it like shop-db"),
         (all("secretRef"), "write it like shop-db"),
@@ -138,11 +153,54 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
         ),
     ]
     .into_iter()
+    .chain(bad_volumes())
     .chain(pods::bad_variables())
     .chain(pods::bad_ports_and_rollouts())
     .chain(pods::bad_probes())
     .chain(HOSTILE.iter().flat_map(|name| references(name)))
     .collect()
+}
+
+fn bad_volumes() -> Vec<(Value, &'static str)> {
+    let volumes = |volumes: Value| with(json!({"volumes": volumes}));
+    let dir = |name: &str, path: &str| json!({"name": name, "mountPath": path, "emptyDir": {}});
+    let path = "write it like /etc/nginx/conf.d";
+    let one = "a volume needs exactly one of configMap, secret, emptyDir and image";
+    let file = |path: &str| {
+        let map = json!({"name": "a", "items": [{"key": "a", "path": path}]});
+        volumes(json!([{"name": "a", "mountPath": "/a", "configMap": map}]))
+    };
+    let paths = ["a/b", "/a/", "//a", "/a/../b", "/a/.", "/a:b", "/a b"];
+    let paths = paths.map(|bad| (volumes(json!([dir("a", bad)])), path));
+    let others = [
+        (volumes(json!([dir("A", "/a")])), "write it like config"),
+        (volumes(json!([dir("a", "/a"), dir("a", "/b")])), "Duplicate value"),
+        (
+            volumes(json!([dir("a", "/a"), dir("b", "/a")])),
+            "two volumes have the same mountPath",
+        ),
+        (volumes(json!([{"name": "a", "mountPath": "/a"}])), one),
+        (
+            volumes(json!([{"name": "a", "mountPath": "/a", "emptyDir": {}, "image": {"reference": "a"}}])),
+            one,
+        ),
+        (
+            volumes(json!([{"name": "a", "mountPath": "/a", "readOnly": false, "image": {"reference": "a"}}])),
+            "only an emptyDir can be written",
+        ),
+        (
+            volumes(json!([{"name": "a", "mountPath": "/a", "image": {"reference": "a b"}}])),
+            "write it like ghcr.io/acme/assets:1.4",
+        ),
+        (file("../a"), "write it like nginx.conf"),
+        (file("/a"), "write it like nginx.conf"),
+        (with(json!({"serviceAccount": {}})), "serviceAccount needs a name"),
+        (
+            with(json!({"automountServiceAccountToken": true})),
+            "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount.name",
+        ),
+    ];
+    paths.into_iter().chain(others).collect()
 }
 
 #[test]
@@ -194,6 +252,12 @@ fn valid_spec_is_accepted() {
                 "httpHeaders": [{"name": "Host", "value": "shop.example.com"}]}, "successThreshold": 3},
             "liveness": {"exec": {"command": ["/alive", ""]}, "terminationGracePeriodSeconds": 1},
             "startup": {"grpc": {"port": 9090, "service": "shop"}, "initialDelaySeconds": 0, "failureThreshold": 1000}}}),
+        json!({"image": "nginx", "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "volumes": [
+            {"name": "config", "mountPath": "/etc/nginx/conf.d", "readOnly": true, "configMap": {"name": "web.conf",
+                "optional": true, "items": [{"key": "default.conf", "path": "a/default.conf"}]}},
+            {"name": "keys", "mountPath": "/keys", "secret": {"secretName": "keys"}},
+            {"name": "tmp", "mountPath": "/tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
+            {"name": "assets", "mountPath": "/a..b/.c", "image": {"reference": "assets@sha256:0123456789abcdef0123456789abcdef"}}]}),
     ];
     for (number, spec) in specs.into_iter().enumerate() {
         shop.app(&format!("shop-{number}"), spec);
@@ -222,7 +286,7 @@ fn name_of_an_app_must_be_valid_as_host_and_service() {
 fn fields_with_effects_outside_the_pods_do_not_exist() {
     let shop = namespace("further");
     let further = json!({"serviceAccountName": "admin", "hostNetwork": true, "nodeName": "control-plane",
-        "namespace": "kube-system", "volumes": [{"name": "root", "hostPath": {"path": "/"}}], "privileged": true});
+        "namespace": "kube-system", "volumeMounts": [{"name": "root", "mountPath": "/"}], "privileged": true});
     let spec = shop.app("shop", with(further))["spec"].clone();
     let mut kept: Vec<&String> = spec.as_object().unwrap().keys().collect();
     kept.sort();

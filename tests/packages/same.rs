@@ -46,7 +46,10 @@ fn values_of_the_chart_match_the_flags_of_the_plugin() {
             &["operator.watchNamespaces={shop,blog}", "webhooks.enabled=true"],
             &["--watch-namespace=shop,blog", "--webhooks"],
         ),
-        (&["webhooks.enabled=false"], &["--webhooks=false"]),
+        (
+            &["webhooks.enabled=false", "operator.allowUncheckedFields=true"],
+            &["--webhooks=false", "--allow-unchecked-fields"],
+        ),
         (
             &["operator.allowedHostSuffixes={a.example,b.example}"],
             &["--allowed-host-suffix=a.example,b.example"],

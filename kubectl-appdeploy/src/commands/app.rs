@@ -7,3 +7,4 @@ pub mod edit;
 pub mod replace;
 pub mod scale;
 pub mod set;
+pub mod volume;

@@ -159,7 +159,11 @@ fn of_reason(reason: &str) -> Option<Component> {
     match reason {
         Reason::NoIngressClass | Reason::HostConflict | Reason::AddressPending => Some(Component::Child(&INGRESS)),
         Reason::Paused | Reason::ProgressDeadlineExceeded => Some(Component::Child(&DEPLOYMENT)),
-        Reason::QuotaExceeded | Reason::OutsideLimitRange | Reason::PodSecurity | Reason::PodsRefused => {
+        Reason::QuotaExceeded
+        | Reason::OutsideLimitRange
+        | Reason::PodSecurity
+        | Reason::PodsRefused
+        | Reason::MissingServiceAccount => {
             Some(Component::ReplicaSet)
         }
         Reason::ImageNotFound

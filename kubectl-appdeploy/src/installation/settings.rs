@@ -60,6 +60,9 @@ pub struct Settings {
     /// Allowed suffixes of hosts in a spec; default: any host
     #[arg(long, value_name = "SUFFIXES", value_delimiter = ',')]
     allowed_host_suffix: Vec<String>,
+    /// Accept ServiceAccounts and image volumes without webhooks, which review the rights of authors
+    #[arg(long)]
+    allow_unchecked_fields: bool,
     /// How many apps, and how many pod sets, are reconciled at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Option<u16>,
@@ -104,6 +107,7 @@ impl Settings {
         let suffixes = (!self.allowed_host_suffix.is_empty()).then(|| self.allowed_host_suffix.join(","));
         // An installation serves webhooks unless the flag says otherwise.
         let webhooks = (!self.scope.webhooks()).then_some(false);
+        let unchecked = self.allow_unchecked_fields.then_some(true);
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
         let format = named(self.log_format.and_then(|value| value.to_possible_value()));
@@ -111,6 +115,7 @@ impl Settings {
             word(namespaces.as_ref().map(|v| v as _), "watch-namespace"),
             word(webhooks.as_ref().map(|v| v as _), "webhooks"),
             word(suffixes.as_ref().map(|v| v as _), "allowed-host-suffix"),
+            word(unchecked.as_ref().map(|v| v as _), "allow-unchecked-fields"),
             word(self.concurrency.as_ref().map(|v| v as _), "concurrency"),
             word(resync.as_ref().map(|v| v as _), "resync-period"),
             word(address.as_ref().map(|v| v as _), "ingress-address"),

@@ -220,7 +220,7 @@ mod tests {
           next: remove -n, or the namespace in the file
         error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec.prot: unknown field; did you mean port?
-          why:  spec.volume: unknown field
+          why:  spec.volume: unknown field; did you mean volumes?
           next: kubectl explain appdeploy.spec
         error: shop.yaml: appdeploy.appdeploy.dev/shop is invalid: nothing was done
           why:  spec: host, path, ingressClassName and tls need a port to lead to: set spec.port, or remove them

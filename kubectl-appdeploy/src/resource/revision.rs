@@ -168,7 +168,7 @@ mod tests {
         let set = |number: &str, owner: &str, said: Option<&str>| -> ReplicaSet {
             let mut set = json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": number},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop", "uid": owner, "controller": true}]},
-                "spec": {"selector": {}, "replicas": 1, "template": {"spec": {"serviceAccountName": "root",
+                "spec": {"selector": {}, "replicas": 1, "template": {"spec": {"hostNetwork": true,
                     "containers": [{"name": "app", "image": "nginx:2"}]}}}});
             if let Some(said) = said {
                 set["metadata"]["annotations"]["appdeploy.dev/revision-spec"] = said.into();
@@ -184,7 +184,7 @@ mod tests {
         let said: Vec<_> = read.iter().map(|one| (one.number, one.image())).collect();
         assert_eq!(said, [(9, "nginx:1"), (10, "nginx:2")]);
         assert!(
-            read[0].left.is_empty() && read[1].left.iter().any(|path| path.contains("serviceAccountName")),
+            read[0].left.is_empty() && read[1].left.iter().any(|path| path.contains("hostNetwork")),
             "{read:?}"
         );
     }

@@ -135,15 +135,16 @@ fn sentence<'a>(path: &str, field: &str, known: impl Iterator<Item = &'a str>) -
 /// Returns what to do instead of using a field of pods or Deployments that apps and pod sets do not have.
 fn unsupported(field: &str) -> Option<&'static str> {
     Some(match field {
-        "volumes" | "volumeMounts" | "volumeClaimTemplates" => {
-            "apps have no volumes; store data in a database or object storage, or use a Deployment or StatefulSet"
+        "volumeMounts" => "each of the volumes has a mountPath",
+        "persistentVolumeClaim" | "volumeClaimTemplates" | "hostPath" => {
+            "apps keep no data; store it in a database or object storage, or use a Deployment or StatefulSet"
         }
         "containers" | "sidecars" => "an app runs one container, described by image, command, args and env",
         "initContainers" => "an app runs one container; run migrations in a Job before the rollout",
-        "serviceAccountName" | "serviceAccount" => "pods of apps have no ServiceAccount token; use a Deployment",
         "livenessProbe" | "readinessProbe" | "startupProbe" => {
             "use healthCheck, or probes.liveness, probes.readiness and probes.startup"
         }
+        "serviceAccountName" => "write it like serviceAccount: {name: shop}",
         "nodeSelector" | "affinity" | "tolerations" => "apps do not choose nodes; use a Deployment",
         _ => return None,
     })
@@ -170,7 +171,7 @@ mod tests {
     fn unknown_field_is_reported_with_the_nearest_one() {
         let app = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "AppDeploy", "specs": {},
             "metadata": {"name": "shop", "label": {"a": "b"}, "annotations": {"any": "thing"}},
-            "spec": {"imgae": "nginx", "Port": 80, "volumes": [], "env": [{"nam": "A"}], "resources": {"limits": {"any": 1}, "limit": {}},
+            "spec": {"imgae": "nginx", "Port": 80, "volumeMounts": [], "env": [{"nam": "A"}], "resources": {"limits": {"any": 1}, "limit": {}},
                 "healthCheck": {"startupseconds": 3}, "tls": {"secret": "x"}, "replicas": "two", "host": 1, "args": "a", "paused": null}, "status": {"any": 1}});
         insta::assert_snapshot!(problems(Kind::AppDeploy, &app).join("\n"), @r"
         metadata.label: unknown field; did you mean labels?
@@ -185,7 +186,7 @@ mod tests {
         spec.replicas: must be a whole number
         spec.resources.limit: unknown field; did you mean limits?
         spec.tls.secret: unknown field; did you mean secretName?
-        spec.volumes: not supported: apps have no volumes; store data in a database or object storage, or use a Deployment or StatefulSet
+        spec.volumeMounts: not supported: each of the volumes has a mountPath
         specs: unknown field; did you mean spec?
         ");
         let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});

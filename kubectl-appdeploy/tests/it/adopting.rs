@@ -313,7 +313,7 @@ fn losses_and_taken_names_are_rejected_without_a_write() {
     let shop = Space::with_shop(&cluster, "rich");
     shop.patch(
         "deployment/shop",
-        &json!({"spec": {"template": {"spec": {"serviceAccountName": "shop",
+        &json!({"spec": {"template": {"spec": {"hostNetwork": true,
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}}}),
     );
     shop.kubectl("autoscale deployment shop --max=5 --cpu-percent=80");
@@ -322,7 +322,7 @@ fn losses_and_taken_names_are_rejected_without_a_write() {
     let sent = shop.asked(|| {
         insta::assert_snapshot!(refusal(&shop.adopt("--yes").fails(1)), @r#"
         error: adopting appdeploy.appdeploy.dev/shop would lose something: nothing was changed
-          why:  deployment/shop spec.template.spec.serviceAccountName: "shop" can't be set in an app
+          why:  deployment/shop spec.template.spec.hostNetwork: true can't be set in an app
           why:  deployment/shop spec.template.spec.volumes[data]: {"name":"data","persistentVolumeClaim":{"claimName":"data"}} can't be set in an app
           why:  ingress/shop is owned by Deployment ship, which may change or delete it
           why:  horizontalpodautoscaler/shop scales the Deployment, which the operator would revert: set its scaleTargetRef to the AppDeploy
@@ -336,7 +336,7 @@ fn losses_and_taken_names_are_rejected_without_a_write() {
     // Forced, it is shown what is lost.
     let forced = shop.adopt("--force --dry-run=server").ok();
     assert!(
-        forced.contains("lost:  deployment/shop spec.template.spec.serviceAccountName: \"shop\""),
+        forced.contains("lost:  deployment/shop spec.template.spec.hostNetwork: true"),
         "{forced}"
     );
 }

@@ -28,6 +28,57 @@ fn writes(cluster: &ControlPlane, run: impl FnOnce()) -> usize {
 }
 
 #[test]
+fn volumes_and_service_account_are_set_and_removed() {
+    let (cluster, plugin) = installed();
+    cluster
+        .kubectl(&["create", "configmap", "web", "--from-literal=a=b"])
+        .unwrap();
+    cluster.kubectl(&["create", "serviceaccount", "web"]).unwrap();
+    plugin
+        .run("create shop --image=nginx:1 --volume=configmap/web:/etc/web --volume=tmp=emptydir:/tmp --service-account=web")
+        .ok();
+    let spec = |of: &str| -> Value {
+        let app = cluster.kubectl(&["get", of, "-o", "json"]).unwrap();
+        serde_json::from_str::<Value>(&app).unwrap()["spec"].take()
+    };
+    let web = json!({"name": "web", "mountPath": "/etc/web", "configMap": {"name": "web"}});
+    let tmp = json!({"name": "tmp", "mountPath": "/tmp", "emptyDir": {}});
+    let app = spec("appdeploy/shop");
+    assert_eq!(
+        (&app["volumes"], &app["serviceAccount"]),
+        (&json!([web, tmp]), &json!({"name": "web"}))
+    );
+    let shown = plugin.run("describe shop").ok();
+    for line in [
+        "/etc/web from ConfigMap web",
+        "/tmp from an empty directory",
+        "Service Account:",
+    ] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
+
+    plugin.run("set volume shop keys=secret/keys:/keys tmp-").ok();
+    plugin.run("set serviceaccount shop-").ok();
+    let keys = json!({"name": "keys", "mountPath": "/keys", "secret": {"secretName": "keys"}});
+    let app = spec("appdeploy/shop");
+    assert_eq!(
+        (&app["volumes"], &app["serviceAccount"]),
+        (&json!([web, keys]), &Value::Null)
+    );
+
+    plugin.run("podset create workers --image=nginx:1").ok();
+    plugin.run("podset set volume workers emptydir:/tmp").ok();
+    plugin.run("podset set serviceaccount workers=web").ok();
+    let template = spec("podset/workers")["template"].take();
+    assert_eq!(
+        (&template["volumes"], &template["serviceAccount"]),
+        (&json!([tmp]), &json!({"name": "web"}))
+    );
+    let refused = plugin.run("set volume shop hostpath/etc:/etc").fails(2);
+    assert!(refused.contains("write it like configmap/shop:/etc/shop"), "{refused}");
+}
+
+#[test]
 fn set_writes_only_the_given_field() {
     let (cluster, plugin) = installed();
     plugin

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crd::{AppDeploy, AppQueue, ContainerFields, PodFields, Probe, Probes};
 
-use super::{Admitted, spec_without_replicas};
+use super::{Admitted, gated_fields, spec_without_replicas};
 use crate::children::DEPLOYMENT;
 use crate::command;
 use crate::queue::config_map_name;
@@ -17,9 +17,9 @@ pub struct RequiredRight {
     pub verb: &'static str,
     /// The API group of the object; empty for the core group.
     pub group: &'static str,
-    /// The plural name of its kind: `secrets`, `configmaps` or `deployments`.
+    /// The plural name of its kind: `secrets`, `configmaps`, `deployments` or `pods`.
     pub resource: &'static str,
-    /// Its name.
+    /// Its name. Empty for a right that is not about one object.
     pub name: String,
     /// Why the right is needed.
     pub reason: RightReason,
@@ -30,6 +30,8 @@ pub struct RequiredRight {
 pub enum RightReason {
     /// This field refers to the object, so the author's program could read it. The first such field, if there are several.
     Field(String),
+    /// These fields of the pods reach further than the other fields of a spec.
+    Pods(Vec<String>),
     /// The Deployment has these fields that other managers added, and the change starts another program in its pods.
     Added(Box<str>),
     /// Whether the Deployment has such fields is not known, for this reason.
@@ -52,6 +54,23 @@ impl RequiredRight {
     pub fn denial(&self, author: &str, namespace: &str) -> String {
         let Self { resource, name, .. } = self;
         let why = match &self.reason {
+            RightReason::Pods(fields) => {
+                let grant = command!(
+                    "kubectl create role pod-creator -n {} --verb=create --resource=pods",
+                    namespace
+                )
+                .and(command!(
+                    "&& kubectl create rolebinding pod-creator -n {} --role=pod-creator --user={}",
+                    namespace,
+                    author
+                ));
+                return format!(
+                    "{} needs the right to create pods in namespace {namespace}, which {author} does not have: ask an \
+                     administrator to apply it, or to grant the right: {}",
+                    fields.join(", "),
+                    grant.as_str()
+                );
+            }
             RightReason::Field(field) => {
                 return format!(
                     "{field} refers to {} {name}, which {author} may not get in namespace {namespace}: ask an \
@@ -88,7 +107,8 @@ impl RequiredRight {
     }
 }
 
-/// Returns the rights to read the objects that a spec refers to, each object once.
+/// Returns the rights to read the objects that a spec refers to, each object once, and the right to create pods if the spec
+/// has fields that need it.
 ///
 /// An update that changes only the number of replicas needs none: users who scale an app need not be able to read its
 /// Secrets.
@@ -120,6 +140,15 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
             add("configmaps", &map.name, field);
         }
     }
+    for volume in &new.pod().volumes {
+        let field = format!("{at}.volumes[{}]", volume.name);
+        if let Some(secret) = &volume.secret {
+            add("secrets", &secret.secret_name, field.clone());
+        }
+        if let Some(map) = &volume.config_map {
+            add("configmaps", &map.name, field);
+        }
+    }
     for secret in &new.pod().image_pull_secrets {
         add("secrets", &secret.name, format!("{at}.imagePullSecrets"));
     }
@@ -131,6 +160,16 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
     }
     let mut known = BTreeSet::new();
     found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
+    let gated = gated_fields(new.pod(), at);
+    if !gated.is_empty() {
+        found.push(RequiredRight {
+            verb: "create",
+            group: "",
+            resource: "pods",
+            name: String::new(),
+            reason: RightReason::Pods(gated),
+        });
+    }
     found
 }
 
@@ -172,23 +211,23 @@ pub fn right_to_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions: &
     })
 }
 
-/// Returns the fields of a spec that determine which program runs and what it does. Variables are part of it because of
-/// `LD_PRELOAD` and `PATH`, and probes because of their commands.
+/// Returns the fields of a spec that determine which program runs and what it does: all but those that are known to have no
+/// effect on it. Variables are part of it because of `LD_PRELOAD` and `PATH`, probes because of their commands, and volumes
+/// because of the files in them.
 fn program(pod: &PodFields) -> PodFields {
     PodFields {
         container: ContainerFields {
-            image: pod.container.image.clone(),
-            image_pull_policy: pod.container.image_pull_policy,
-            command: pod.container.command.clone(),
-            args: pod.container.args.clone(),
-            env: pod.container.env.clone(),
-            env_from: pod.container.env_from.clone(),
+            port: None,
+            ports: Vec::new(),
+            resources: None,
+            health_check: None,
             probes: commands(pod.container.probes.as_ref()),
-            ..ContainerFields::default()
+            ..pod.container.clone()
         },
-        image_pull_secrets: pod.image_pull_secrets.clone(),
-        queues: pod.queues.clone(),
-        ..PodFields::default()
+        termination_grace_period_seconds: None,
+        pre_stop_sleep_seconds: None,
+        security_profile: None,
+        ..pod.clone()
     }
 }
 
@@ -232,26 +271,41 @@ mod tests {
                 {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             ],
             "envFrom": [
-                {"secretRef": {"name": "db"}}, {"secretRef": {"name": "keys", "optional": true}},
+                {"secretRef": {"name": "db"}}, {"secretRef": {"name": "more", "optional": true}},
                 {"configMapRef": {"name": "look"}},
             ],
             "imagePullSecrets": [{"name": "registry"}],
             "queues": [{"name": "orders"}],
             "tls": {"secretName": "tls"},
+            "volumes": [
+                {"name": "config", "mountPath": "/a", "configMap": {"name": "settings"}},
+                {"name": "keys", "mountPath": "/b", "secret": {"secretName": "keys"}},
+                {"name": "again", "mountPath": "/c", "secret": {"secretName": "db"}},
+                {"name": "assets", "mountPath": "/d", "image": {"reference": "assets:1"}},
+            ],
+            "serviceAccount": {"name": "shop"},
         }))
     }
 
     #[test]
     fn right_to_read_each_referenced_object_is_needed_once() {
-        let needed: Vec<_> = rights_to_references(&referring(1), None)
+        let mut needed = rights_to_references(&referring(1), None);
+        let pods = needed.pop().unwrap();
+        assert_eq!((pods.verb, pods.resource, &*pods.name), ("create", "pods", ""));
+        let fields = ["spec.serviceAccount", "spec.volumes[assets].image"].map(str::to_owned);
+        assert_eq!(pods.reason, RightReason::Pods(fields.into()));
+        insta::assert_snapshot!(pods.denial("jane", "blue"), @"spec.serviceAccount, spec.volumes[assets].image needs the right to create pods in namespace blue, which jane does not have: ask an administrator to apply it, or to grant the right: kubectl create role pod-creator -n blue --verb=create --resource=pods && kubectl create rolebinding pod-creator -n blue --role=pod-creator --user=jane");
+        let needed: Vec<_> = needed
             .into_iter()
             .map(|r| (r.verb, r.resource, r.name, r.reason))
             .collect();
         let expected = [
             ("secrets", "db", "spec.env A"),
             ("configmaps", "db", "spec.env C"),
-            ("secrets", "keys", "spec.envFrom"),
+            ("secrets", "more", "spec.envFrom"),
             ("configmaps", "look", "spec.envFrom"),
+            ("configmaps", "settings", "spec.volumes[config]"),
+            ("secrets", "keys", "spec.volumes[keys]"),
             ("secrets", "registry", "spec.imagePullSecrets"),
             ("configmaps", "orders-queue", "spec.queues"),
             ("secrets", "tls", "spec.tls.secretName"),
@@ -293,6 +347,8 @@ mod tests {
             json!({"image": "nginx:1", "imagePullPolicy": "Always"}),
             json!({"image": "nginx:1", "imagePullSecrets": [{"name": "mine"}]}),
             json!({"image": "nginx:1", "queues": [{"name": "mine"}]}),
+            json!({"image": "nginx:1", "volumes": [{"name": "a", "mountPath": "/lib", "emptyDir": {}}]}),
+            json!({"image": "nginx:1", "serviceAccount": {"name": "mine"}}),
         ] {
             let new = app(change.clone());
             let needed = right_to_additions(&new, Some(&old), &added).unwrap();
@@ -329,6 +385,6 @@ mod tests {
         assert_eq!(rights_to_references(&referring(2), Some(&referring(1))), []);
         let mut other = referring(1);
         other.spec.pod.container.command = vec!["env".into()];
-        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 7);
+        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 10);
     }
 }

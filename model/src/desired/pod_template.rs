@@ -14,7 +14,7 @@ use super::env::{env_from, env_var};
 use super::ports::ports;
 use super::probes::probes;
 use super::queue_env::queue_variables;
-use super::{CONTAINER, pod_labels, some_list};
+use super::{CONTAINER, pod_labels, pod_volumes, some_list};
 use crate::Valid;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
@@ -37,7 +37,8 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
     PodSpec {
         // An application that does not call the API server needs no token. The environment variables of all Services of the
         // namespace are not needed.
-        automount_service_account_token: Some(false),
+        automount_service_account_token: Some(pod.automount_service_account_token == Some(true)),
+        service_account_name: pod.service_account.as_ref().and_then(|account| account.name.clone()),
         enable_service_links: Some(false),
         security_context: Some(PodSecurityContext {
             run_as_non_root: restricted.then_some(true),
@@ -52,6 +53,7 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
         }),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         containers: vec![container(pod, restricted)],
+        volumes: pod_volumes::volumes(pod),
         ..PodSpec::default()
     }
 }
@@ -91,6 +93,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             }),
             ..Lifecycle::default()
         }),
+        volume_mounts: pod_volumes::mounts(pod),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             capabilities: restricted.then(|| Capabilities {

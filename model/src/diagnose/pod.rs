@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crd::Volume;
 use serde_json::json;
 
 use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, logs, pull, schedule, set, set_resources};
@@ -67,7 +68,7 @@ fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
                     .and(literals(subject, problem)),
             ),
         ),
-        Reason::MissingKey => missing_key(namespace, detail),
+        Reason::MissingKey => missing_key(subject, detail),
         Reason::RunsAsRoot => (
             "the image runs as root, which securityProfile Restricted forbids".to_owned(),
             Some(edit(subject)),
@@ -104,13 +105,24 @@ fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
     diagnosis(reason, &message, next)
 }
 
-/// Reads a message of the kubelet such as `couldn't find key password in Secret default/db`.
-fn missing_key(namespace: &str, detail: &str) -> (String, Option<NextCommand>) {
+/// Reads a message of the kubelet such as `couldn't find key password in Secret default/db`, or `… in volume config`.
+fn missing_key(subject: Subject<'_>, detail: &str) -> (String, Option<NextCommand>) {
     let words: Vec<&str> = detail.split_whitespace().collect();
     let (Some(key), Some(kind), Some(object)) = (words.get(3), words.get(5), words.get(6)) else {
         return (detail.to_owned(), None);
     };
     let object = object.rsplit('/').next().unwrap_or(object);
+    let volume = || subject.pod?.volumes.iter().find(|volume| volume.name == object);
+    let (kind, object) = match volume().filter(|_| *kind == "volume") {
+        Some(Volume {
+            secret: Some(secret), ..
+        }) => (&"Secret", &*secret.secret_name),
+        Some(Volume {
+            config_map: Some(map), ..
+        }) => (&"ConfigMap", &*map.name),
+        _ if *kind == "volume" => return (format!("volume {object} has no key {key}"), Some(edit(subject))),
+        _ => (kind, object),
+    };
     let (resource, data) = if *kind == "Secret" {
         ("secret", "stringData")
     } else {
@@ -123,13 +135,14 @@ fn missing_key(namespace: &str, detail: &str) -> (String, Option<NextCommand>) {
             "kubectl patch {} {} -n {} --type merge -p {}",
             resource,
             object,
-            namespace,
+            subject.namespace,
             patch
         )),
     )
 }
 
-/// Returns the flags that create the keys to which the spec refers in the missing object.
+/// Returns the flags that create the keys to which the spec refers in the missing object: as values, or as files if a volume
+/// mounts it.
 fn literals(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
     let sources = subject
         .pod
@@ -141,6 +154,9 @@ fn literals(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
         _ => source.config_map_key_ref.iter(),
     });
     let name = quoted(&problem.detail);
+    if let Some(files) = files(subject, problem.reason, name) {
+        return files;
+    }
     let mut keys: BTreeSet<&str> = refs
         .filter(|key| key.name == name)
         .map(|key| key.key.as_str())
@@ -151,6 +167,23 @@ fn literals(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
     keys.into_iter().fold(NextCommand::default(), |flags, key| {
         flags.and(command!("--from-literal={}=VALUE", key))
     })
+}
+
+/// Returns the flags that create the files of a volume with the missing object. `None` if no volume mounts it.
+fn files(subject: Subject<'_>, reason: Reason, name: &str) -> Option<NextCommand> {
+    let volumes = || subject.pod.iter().flat_map(|pod| &pod.volumes);
+    let items = if reason == Reason::MissingSecret {
+        let mut secrets = volumes().filter_map(|volume| volume.secret.as_ref());
+        &secrets.find(|secret| secret.secret_name == name)?.items
+    } else {
+        let mut maps = volumes().filter_map(|volume| volume.config_map.as_ref());
+        &maps.find(|map| map.name == name)?.items
+    };
+    if items.is_empty() {
+        return Some("--from-file=FILE".into());
+    }
+    let flags = items.iter().map(|item| command!("--from-file={}=FILE", item.key));
+    Some(flags.fold(NextCommand::default(), NextCommand::and))
 }
 
 fn out_of_memory(limit: &str) -> String {
@@ -202,6 +235,38 @@ fn quoted(detail: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_source_of_a_volume_has_the_command_that_creates_it() {
+        let pod = json!({"image": "nginx", "volumes": [
+            {"name": "config", "mountPath": "/a", "configMap": {"name": "web", "items": [{"key": "nginx.conf", "path": "a"}]}},
+            {"name": "keys", "mountPath": "/b", "secret": {"secretName": "tls"}}]});
+        let pod = serde_json::from_value(pod).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let of = |reason, detail: &str| {
+            let found = diagnose_pod(subject, &PodProblem::new(reason, detail));
+            format!("{}\n{}", found.message, found.next.unwrap())
+        };
+        let found = [
+            of(Reason::MissingConfigMap, "configmap \"web\" not found"),
+            of(Reason::MissingSecret, "secret \"tls\" not found"),
+            of(Reason::MissingKey, "couldn't find key nginx.conf in volume config"),
+            of(Reason::MissingKey, "couldn't find key tls.key in volume keys"),
+        ];
+        insta::assert_snapshot!(found.join("\n"), @r#"
+        ConfigMap web does not exist
+        kubectl create configmap web -n blue --from-file=nginx.conf=FILE
+        Secret tls does not exist
+        kubectl create secret generic tls -n blue --from-file=FILE
+        ConfigMap web has no key nginx.conf
+        kubectl patch configmap web -n blue --type merge -p '{"data":{"nginx.conf":"VALUE"}}'
+        Secret tls has no key tls.key
+        kubectl patch secret tls -n blue --type merge -p '{"stringData":{"tls.key":"VALUE"}}'
+        "#);
+    }
 
     #[test]
     fn missing_config_map_of_a_queue_is_reported_as_the_queue() {

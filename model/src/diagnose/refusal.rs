@@ -23,6 +23,7 @@ pub(crate) fn diagnose(subject: Subject<'_>, message: &str) -> Diagnosis {
     quota(subject, detail)
         .or_else(|| limit_range(subject, detail))
         .or_else(|| pod_security(subject, detail))
+        .or_else(|| service_account(subject, detail))
         .or_else(|| webhook(subject, detail))
         .unwrap_or_else(|| {
             let next = match subject.kind {
@@ -144,6 +145,20 @@ fn pod_security(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     Some(diagnosis(Reason::PodSecurity, &message, Some(next)))
 }
 
+/// Reads `error looking up service account blue/shop: serviceaccount "shop" not found`. The ServiceAccount `default` of a new
+/// namespace appears by itself.
+fn service_account(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
+    let (_, why) = detail.split_once("error looking up service account ")?;
+    let name = why.split_once("serviceaccount \"")?.1.split_once("\" not found")?.0;
+    let named = subject.pod?.service_account.as_ref()?.name.as_deref();
+    if named != Some(name) {
+        return None;
+    }
+    let message = format!("ServiceAccount {name} does not exist, so no pods can be created");
+    let next = command!("kubectl create serviceaccount {} -n {}", name, subject.namespace);
+    Some(diagnosis(Reason::MissingServiceAccount, &message, Some(next)))
+}
+
 fn webhook(subject: Subject<'_>, detail: &str) -> Option<Diagnosis> {
     let refused = |who: String, why: &str| {
         let why = one_line(why);
@@ -253,6 +268,30 @@ mod tests {
         PodsRefused: pods can't be created: error looking up service account blue/default: serviceaccount "default" not found
           kubectl describe replicaset -n blue -l appdeploy.dev/app=shop
         "#);
+    }
+
+    #[test]
+    fn missing_service_account_of_the_spec_is_named() {
+        let pod = serde_json::from_value(json!({"image": "nginx", "serviceAccount": {"name": "shop"}})).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let of = |name: &str| {
+            let detail = format!("error looking up service account blue/{name}: serviceaccount \"{name}\" not found");
+            diagnose(subject, &format!("pods \"shop-1\" is forbidden: {detail}"))
+        };
+        let found = of("shop");
+        assert_eq!((found.reason, found.stalled), (Reason::MissingServiceAccount, true));
+        assert_eq!(
+            found.message,
+            "ServiceAccount shop does not exist, so no pods can be created"
+        );
+        assert_eq!(
+            found.next.unwrap().to_string(),
+            "kubectl create serviceaccount shop -n blue"
+        );
+        assert_eq!(of("default").reason, Reason::PodsRefused);
     }
 
     #[test]

@@ -129,6 +129,26 @@ fn only_a_removed_field_needs_a_fold() {
     assert_eq!(fold_of(&plan), Some("remove"));
 }
 
+/// A volume has one source, and Kubernetes merges mounts by their path. Without the fold the old ones would stay.
+#[test]
+fn new_source_or_path_of_a_volume_replaces_the_old_one() {
+    let with = |volume: Value| {
+        let mut volume = volume;
+        volume["name"] = json!("config");
+        json!({"image": "nginx", "volumes": [volume]})
+    };
+    let before = with(json!({"mountPath": "/a", "emptyDir": {}}));
+    for after in [
+        json!({"mountPath": "/a", "configMap": {"name": "web"}}),
+        json!({"mountPath": "/b", "emptyDir": {}}),
+    ] {
+        let plan = plan_for(&with(after.clone()), &created(settled(&before), false));
+        assert_eq!(fold_of(&plan), Some("replace"), "{after}");
+    }
+    let other = with(json!({"mountPath": "/a", "emptyDir": {"sizeLimit": "1Mi"}}));
+    assert_eq!(fold_of(&plan_for(&other, &created(settled(&before), false))), None);
+}
+
 /// Kubernetes merges ports by number. Without the fold the old port would stay, with the same name.
 #[test]
 fn new_port_replaces_the_old_one() {

@@ -2,13 +2,15 @@
 //!
 //! The last line of a log can contain anything that the program can read. All users who may read an object can read its
 //! status. So a status shows the output of a container only if the container can read nothing but what the spec of that
-//! object gives it: no mount, and no variable of another manager.
+//! object gives it: no mount and no variable of another manager.
 
 use std::collections::BTreeSet;
 
 use crd::PodFields;
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
+use serde_json::json;
 
+use crate::defaults;
 use crate::desired::pod_spec;
 
 /// What a container can read.
@@ -16,7 +18,9 @@ use crate::desired::pod_spec;
 pub struct Readable {
     /// Its environment variables, and the objects all keys of which are variables, as JSON.
     variables: BTreeSet<String>,
-    /// Whether it can read something that no spec of ours gives a container: a mount, a device, or other processes.
+    /// Its mounts with their volumes, as JSON.
+    mounts: BTreeSet<String>,
+    /// Whether it can read something that no spec of ours gives a container: a device, or other processes.
     more: bool,
 }
 
@@ -35,26 +39,45 @@ impl Readable {
     pub fn of(pod: Option<&PodSpec>, container: Option<&Container>) -> Self {
         let sees_processes =
             pod.is_some_and(|pod| pod.share_process_namespace == Some(true) || pod.host_pid == Some(true));
-        let has_mounts = |container: &Container| {
-            let mounts = container.volume_mounts.iter().flatten().count();
+        let has_more = |container: &Container| {
             let devices = container.volume_devices.iter().flatten().count();
-            mounts + devices > 0
+            devices > 0
         };
         Self {
             variables: container.map(variables).unwrap_or_default(),
-            more: sees_processes || container.is_none_or(has_mounts),
+            mounts: container.map(|container| mounts(pod, container)).unwrap_or_default(),
+            more: sees_processes || container.is_none_or(has_more),
         }
     }
 
     /// Whether a spec gives the container everything that it can read. Without a spec, only if it can read nothing.
     #[must_use]
     pub fn is_given_by(&self, pod: Option<&PodFields>) -> bool {
-        let given = || {
-            let pod = pod.map(pod_spec).unwrap_or_default();
-            pod.containers.iter().flat_map(variables).collect::<BTreeSet<_>>()
-        };
-        !self.more && (self.variables.is_empty() || self.variables.is_subset(&given()))
+        if self.more {
+            return false;
+        }
+        if self.variables.is_empty() && self.mounts.is_empty() {
+            return true;
+        }
+        let pod = pod.map(pod_spec).unwrap_or_default();
+        let given: BTreeSet<_> = pod.containers.iter().flat_map(variables).collect();
+        let mounted: BTreeSet<_> = pod.containers.iter().flat_map(|one| mounts(Some(&pod), one)).collect();
+        self.variables.is_subset(&given) && self.mounts.is_subset(&mounted)
     }
+}
+
+/// Returns the mounts of a container, each with its volume and the defaults of the API server.
+fn mounts(pod: Option<&PodSpec>, container: &Container) -> BTreeSet<String> {
+    let volumes = || pod.iter().flat_map(|pod| pod.volumes.iter().flatten());
+    let mounts = container.volume_mounts.iter().flatten();
+    let mounts = mounts.map(|mount| {
+        let volume = volumes().find(|volume| volume.name == mount.name);
+        // A typed object always serialises: its keys are text.
+        let mut volume = serde_json::to_value(volume).unwrap_or_default();
+        defaults::volume(&mut volume);
+        json!([mount, volume]).to_string()
+    });
+    mounts.collect()
 }
 
 /// Returns the variables of a container, with their values: another manager can give a value to a variable that the spec
@@ -77,7 +100,7 @@ fn variables(container: &Container) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
@@ -148,6 +171,29 @@ mod tests {
             !Readable::of(None, None).is_given_by(Some(&spec)),
             "an unknown container"
         );
+    }
+
+    #[test]
+    fn mounts_of_the_spec_are_given_by_it() {
+        let spec: PodFields = serde_json::from_value(json!({"image": "nginx", "volumes": [
+            {"name": "config", "mountPath": "/config", "configMap": {"name": "config"}},
+            {"name": "cache", "mountPath": "/cache", "emptyDir": {}}]}))
+        .unwrap();
+        let mut pod = json!(pod_spec(&spec));
+        defaults::pod_spec(&mut pod);
+        assert!(is_shown(pod.clone(), Some(&spec)));
+        assert!(!is_shown(pod.clone(), None));
+        for source in [
+            json!({"configMap": {"name": "other"}}),
+            json!({"secret": {"secretName": "config"}}),
+        ] {
+            let mut other = pod.clone();
+            other["volumes"][0] = source;
+            other["volumes"][0]["name"] = json!("config");
+            assert!(!is_shown(other, Some(&spec)), "another source");
+        }
+        pod["containers"][0]["volumeMounts"][0]["subPath"] = json!("key");
+        assert!(!is_shown(pod, Some(&spec)), "another mount");
     }
 
     proptest! {

@@ -35,9 +35,30 @@ impl Unstarted {
         let PodEvent::NotStarted(message) = event else {
             return None;
         };
-        let small = too_small(message, self.memory.as_deref());
-        Some(small.unwrap_or_else(|| PodProblem::new(Reason::ContainerFailed, &**message)))
+        let known = too_small(message, self.memory.as_deref()).or_else(|| failed_mount(message));
+        Some(known.unwrap_or_else(|| PodProblem::new(Reason::ContainerFailed, &**message)))
     }
+}
+
+/// Reads the message about a volume whose Secret, ConfigMap or key is missing, such as `MountVolume.SetUp failed for volume
+/// "config" : configmap "shop" not found`.
+fn failed_mount(message: &str) -> Option<PodProblem> {
+    let (_, rest) = message.split_once("MountVolume.SetUp failed for volume \"")?;
+    let (volume, why) = rest.split_once("\" : ")?;
+    let missing = |kind: &str| why.starts_with(&format!("{kind} \"")) && why.ends_with("\" not found");
+    let key = ["config key: ", "secret key: "];
+    let key = key
+        .iter()
+        .find_map(|words| Some(why.split_once(&format!("references non-existent {words}"))?.1));
+    Some(match key {
+        _ if missing("configmap") => PodProblem::new(Reason::MissingConfigMap, why),
+        _ if missing("secret") => PodProblem::new(Reason::MissingSecret, why),
+        Some(key) => PodProblem::new(
+            Reason::MissingKey,
+            format!("couldn't find key {key} in volume {volume}"),
+        ),
+        None => return None,
+    })
 }
 
 /// Returns the memory limit of a container.
@@ -99,11 +120,40 @@ mod tests {
         let network = "plugin type=\"calico\" failed (add): error getting ClusterInformation: connection is unauthorized: \
                        Unauthorized";
         assert_eq!(sandbox(NETWORK, None), (Reason::ContainerFailed, network.into()));
-        let volume = "MountVolume.SetUp failed for volume \"v\" : secret \"nope\" not found";
+        let volume = "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /x is not a directory";
         assert_eq!(
             problem("FailedMount", volume, None),
             (Reason::ContainerFailed, volume.into())
         );
+    }
+
+    #[test]
+    fn missing_source_of_a_volume_is_named() {
+        for (why, reason, detail) in [
+            (
+                r#"secret "nope" not found"#,
+                Reason::MissingSecret,
+                r#"secret "nope" not found"#,
+            ),
+            (
+                r#"configmap "nope" not found"#,
+                Reason::MissingConfigMap,
+                r#"configmap "nope" not found"#,
+            ),
+            (
+                "configmap references non-existent config key: nginx.conf",
+                Reason::MissingKey,
+                "couldn't find key nginx.conf in volume v",
+            ),
+            (
+                "references non-existent secret key: tls.key",
+                Reason::MissingKey,
+                "couldn't find key tls.key in volume v",
+            ),
+        ] {
+            let message = format!("MountVolume.SetUp failed for volume \"v\" : {why}");
+            assert_eq!(problem("FailedMount", &message, None), (reason, detail.to_owned()));
+        }
     }
 
     #[test]

@@ -68,14 +68,12 @@ fn is_harmless(unmapped: &UnmappedField) -> bool {
     let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
     let is_amount = path.contains(".resources") && value.get("claims").is_none() && !path.contains(".claims");
     let is_port = path.contains("].ports[") && value.get("hostPort").is_none() && !ends(&[".hostPort", ".hostIP"]);
-    let is_default = *value == "default" && ends(&["spec.serviceAccountName"]);
     let is_limit = ends(&[".readOnlyRootFilesystem", ".runAsNonRoot", ".capabilities.drop"])
         || ends(&[".capabilities"]) && value.get("add").is_none();
     value.is_number() && (path.contains("Probe.") || ends(&[".terminationGracePeriodSeconds"]))
         || path.contains(".terminationMessage")
         || is_amount
         || is_port
-        || is_default
         || is_limit
 }
 
@@ -136,7 +134,7 @@ mod tests {
                     json!({"name": "keys", "secret": {"secretName": "keys"}}),
                 );
             }),
-            ("spec.containers[app].volumeMounts[keys]", |pod| {
+            ("spec.containers[app].volumeMounts[/keys]", |pod| {
                 push(
                     &mut pod["containers"][0]["volumeMounts"],
                     json!({"name": "keys", "mountPath": "/keys"}),
@@ -279,10 +277,24 @@ mod tests {
             restricted in any::<bool>(),
             words in prop::collection::vec("[a-z]{0,3}", 0..3),
             amount in prop::option::of("[1-9][0-9]{0,2}(m|Mi)?"),
+            paths in prop::collection::btree_set("/[a-z]{1,3}", 0..4),
+            account in prop::option::of(any::<bool>()),
         ) {
             let env: Vec<Value> = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
             let mut spec = json!({"image": "nginx", "env": env, "command": words, "args": words});
             spec["securityProfile"] = json!(if restricted { "Restricted" } else { "Baseline" });
+            let sources = [json!({"configMap": {"name": "a"}}), json!({"secret": {"secretName": "a"}}),
+                json!({"emptyDir": {"sizeLimit": "0.5Gi"}}), json!({"image": {"reference": "a"}})];
+            let volumes = paths.iter().zip(sources).map(|(path, mut volume)| {
+                volume["name"] = json!(path[1..]);
+                volume["mountPath"] = json!(path);
+                volume
+            });
+            spec["volumes"] = volumes.collect();
+            if let Some(token) = account {
+                spec["serviceAccount"] = json!({"name": "shop"});
+                spec["automountServiceAccountToken"] = json!(token);
+            }
             if let Some(port) = port {
                 spec["port"] = json!(port);
             }

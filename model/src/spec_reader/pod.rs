@@ -3,12 +3,13 @@
 mod env;
 mod health;
 mod ports;
+mod volumes;
 
 use std::collections::BTreeMap;
 
 use crd::{
     ContainerFields, EnvVar, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, QueueReference, Resources,
-    SecurityProfile, annotation, label,
+    SecurityProfile, ServiceAccount, annotation, label,
 };
 use serde_json::{Value, json};
 
@@ -44,6 +45,14 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
     };
     let grace = spec["terminationGracePeriodSeconds"].as_i64();
     let grace = grace.filter(|seconds| *seconds >= 0 && *seconds != GRACE);
+    // Without the field, Kubernetes mounts a token. That of the default ServiceAccount is not read: few applications need it.
+    let takes_token = spec["automountServiceAccountToken"].as_bool();
+    let name = spec["serviceAccountName"].as_str().filter(|name| !name.is_empty());
+    let name = name.filter(|name| *name != "default" || takes_token.is_some());
+    let takes_token = takes_token.unwrap_or(true);
+    let account = name.map(|name| ServiceAccount {
+        name: Some(name.to_owned()),
+    });
     let pod = PodFields {
         container: ours,
         image_pull_secrets: items(&spec["imagePullSecrets"])
@@ -57,6 +66,9 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
             .as_i64()
             .filter(|seconds| (1..grace.unwrap_or(GRACE)).contains(seconds)),
         security_profile: profile(&spec, container),
+        volumes: volumes::read(&spec, container),
+        automount_service_account_token: account.as_ref().and_then(|_| takes_token.then_some(true)),
+        service_account: account,
     };
     let mut unmapped = metadata(&template["metadata"]);
     unmapped.extend(unmapped_fields(&spec, container, &pod));

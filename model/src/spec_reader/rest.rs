@@ -75,7 +75,8 @@ fn is_default(path: &str, value: &Value) -> bool {
         // The operator turns these variables off, and apps do not use them.
         Value::Bool(true) => field == "enableServiceLinks",
         // The deprecated name of serviceAccountName, which the API server sets as well.
-        Value::String(_) => field == "serviceAccount",
+        Value::String(_) if field == "serviceAccount" => true,
+        Value::String(name) => field == "serviceAccountName" && name == "default",
         Value::Number(number) => number.as_i64() == Some(0) && field == "minReadySeconds",
         _ => false,
     }
@@ -86,6 +87,6 @@ fn is_same(path: &str, live: &Value, ours: &Value) -> bool {
         Value::String(text) => quantity::canonical(text),
         other => quantity::canonical(&other.to_string()),
     };
-    let is_amount = path.contains(".resources.");
+    let is_amount = path.contains(".resources.") || path.ends_with("].emptyDir.sizeLimit");
     live == ours || is_amount && !live.is_object() && amount(live) == amount(ours)
 }

@@ -72,6 +72,14 @@ fn normalized(spec: &Value) -> AppDeploySpec {
         .container
         .image_pull_policy
         .filter(|policy| policy.as_str() != defaults::pull_policy(&image));
+    for volume in &mut pod.volumes {
+        volume.read_only = volume.read_only.filter(|is| *is && volume.empty_dir.is_some());
+        if let Some(image) = &mut volume.image {
+            let usual = defaults::pull_policy(&image.reference);
+            image.pull_policy = image.pull_policy.filter(|policy| policy.as_str() != usual);
+        }
+    }
+    pod.automount_service_account_token = pod.automount_service_account_token.filter(|mounts| *mounts);
     if let Some(check) = &mut pod.container.health_check {
         check.port = check.port.filter(|port| Some(*port) != pod.container.port);
         check.period_seconds = check.period_seconds.filter(|seconds| *seconds != 10);
@@ -223,6 +231,51 @@ fn probes() -> impl Strategy<Value = Value> {
     })
 }
 
+fn volume() -> impl Strategy<Value = Value> {
+    let file = (text(), "[a-z]{1,3}(/[a-z]{1,3})?").prop_map(|(key, path)| json!({"key": key, "path": path}));
+    let files = proptest::collection::vec(file, 0..3);
+    let maybe = || proptest::option::of(any::<bool>());
+    let keys = (any::<bool>(), text(), files, maybe()).prop_map(|(is_secret, name, files, optional)| {
+        let (kind, field) = if is_secret {
+            ("secret", "secretName")
+        } else {
+            ("configMap", "name")
+        };
+        json!({kind: {field: name, "items": files, "optional": optional}})
+    });
+    let size = proptest::option::of(prop_oneof![Just("64Mi"), Just("0.5Gi"), Just("1e6")]);
+    let dir = (any::<bool>(), size, maybe()).prop_map(|(in_memory, size, read_only)| {
+        json!({"emptyDir": {"medium": in_memory.then_some("Memory"), "sizeLimit": size}, "readOnly": read_only})
+    });
+    let policy = proptest::option::of(prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")]);
+    let image = (prop_oneof![Just("assets"), Just("assets:1.4")], policy)
+        .prop_map(|(image, policy)| json!({"image": {"reference": image, "pullPolicy": policy}}));
+    prop_oneof![keys, dir, image]
+}
+
+fn volumes() -> impl Strategy<Value = Value> {
+    let volumes = proptest::collection::btree_map("(/[a-z0-9._]{0,2}[a-z]){1,2}", volume(), 0..4);
+    volumes.prop_map(|volumes| {
+        let named = volumes.into_iter().enumerate().map(|(number, (path, mut volume))| {
+            volume["name"] = json!(format!("v{number}"));
+            volume["mountPath"] = json!(path);
+            volume
+        });
+        named.collect()
+    })
+}
+
+fn account() -> impl Strategy<Value = (Value, Value)> {
+    let account = (
+        prop_oneof![Just("default".to_owned()), text()],
+        proptest::option::of(any::<bool>()),
+    );
+    proptest::option::of(account).prop_map(|account| match account {
+        Some((name, token)) => (json!({"name": name}), json!(token)),
+        None => (Value::Null, Value::Null),
+    })
+}
+
 fn pod() -> impl Strategy<Value = Value> {
     let image = prop_oneof![
         Just("nginx"),
@@ -245,9 +298,10 @@ fn pod() -> impl Strategy<Value = Value> {
         proptest::option::of(policy),
         (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
         any::<bool>(),
+        (volumes(), account()),
     )
         .prop_map(
-            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted)| {
+            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token)))| {
                 let env: Vec<Value> = env
                     .into_iter()
                     .map(|(name, mut var)| {
@@ -260,6 +314,7 @@ fn pod() -> impl Strategy<Value = Value> {
                 json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health["healthCheck"], "probes": health["probes"], "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
+                "volumes": volumes, "serviceAccount": account, "automountServiceAccountToken": token,
                 "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
             },
         )

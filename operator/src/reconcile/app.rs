@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crd::{AppDeploy, AppDeployStatus};
+use model::admit::{Admitted as _, without_review};
 use model::status::{StatusOptions, changes_in, event_query};
 use model::{Failure, Invalid, Observed, Valid, host, status, validate};
 use tracing::warn;
@@ -38,6 +39,8 @@ pub struct Reconciler {
     pub options: StatusOptions,
     /// The allowed suffixes of hosts; empty if any host is allowed.
     pub host_suffixes: Vec<String>,
+    /// Whether fields that need the right to create pods are accepted.
+    pub accepts_gated_fields: bool,
     /// Writes statuses.
     pub status_writer: StatusWriter<AppDeploy>,
     /// The state of each app between reconciles.
@@ -58,6 +61,7 @@ impl Reconciler {
                 needs_address: deps.settings.ingress_address == IngressAddress::Require,
             },
             host_suffixes: deps.settings.allowed_host_suffix.clone(),
+            accepts_gated_fields: deps.settings.accepts_gated_fields(),
             status_writer: StatusWriter::new(
                 deps.caller.clone(),
                 deps.stores.clone(),
@@ -114,7 +118,8 @@ impl Controller for Reconciler {
             Some(why) => Err(why.failure()),
             None => validate(app)
                 .map_err(Failure::from)
-                .and_then(|valid| self.validate_host(valid)),
+                .and_then(|valid| self.validate_host(valid))
+                .and_then(|valid| self.validate_gated_fields(valid)),
         };
         let failures = match &valid {
             Err(failure) => vec![failure.clone()],
@@ -190,6 +195,14 @@ impl Reconciler {
             Ok(()) => Ok(valid),
             Err(problem) => Err(Invalid(vec![problem]).into()),
         }
+    }
+
+    /// Rejects fields that need the right to create pods if no webhook reviews it.
+    fn validate_gated_fields<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
+        if !self.accepts_gated_fields {
+            without_review(valid.pod, AppDeploy::POD)?;
+        }
+        Ok(valid)
     }
 
     /// Returns the cached children and surroundings of an app.

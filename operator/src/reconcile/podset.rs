@@ -10,8 +10,9 @@ use crd::{PodSet, PodSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::discovery::ApiResource;
-use model::Failure;
+use model::admit::{Admitted as _, without_review};
 use model::podset::{PodError, ValidPodSet, changes_in, event_query, progress_counts, status};
+use model::{Failure, Invalid};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -37,6 +38,8 @@ use steps::StepResult;
 pub struct Reconciler {
     caller: Caller,
     stores: Arc<Stores>,
+    /// Whether fields that need the right to create pods are accepted.
+    accepts_gated_fields: bool,
     status_writer: StatusWriter<PodSet>,
     slots: Semaphore,
     /// The state of each PodSet between reconciles.
@@ -72,10 +75,22 @@ impl Reconciler {
             status_writer: StatusWriter::new(caller.clone(), stores.clone(), states.clone(), queue.clone(), metrics),
             caller,
             stores,
+            accepts_gated_fields: deps.settings.accepts_gated_fields(),
             slots: Semaphore::new(CONCURRENCY),
             states,
             queue,
         }
+    }
+}
+
+impl Reconciler {
+    /// Validates a PodSet, and rejects fields that need the right to create pods if no webhook reviews it.
+    fn validate(&self, set: &PodSet) -> Result<ValidPodSet, Invalid> {
+        let valid = ValidPodSet::of(set)?;
+        if !self.accepts_gated_fields {
+            without_review(set.pod(), PodSet::POD)?;
+        }
+        Ok(valid)
     }
 }
 
@@ -135,7 +150,7 @@ impl Controller for Reconciler {
         let began = Began::now();
         let valid = match &context.unreadable {
             Some(why) => Err(why.failure()),
-            None => ValidPodSet::of(&context.object).map_err(Failure::from),
+            None => self.validate(&context.object).map_err(Failure::from),
         };
         let advance = match &valid {
             Err(failure) => StepResult::Blocked(vec![failure.clone().into()]),

@@ -54,6 +54,14 @@ fn secret_reference_requires_the_right_to_read_the_secret() {
         ("tls", json!({"secretName": "tls"})),
         ("envFrom", json!([{"secretRef": {"name": "db", "optional": true}}])),
         ("envFrom", json!([{"configMapRef": {"name": "look"}}])),
+        (
+            "volumes",
+            json!([{"name": "a", "mountPath": "/a", "secret": {"secretName": "keys"}}]),
+        ),
+        (
+            "volumes",
+            json!([{"name": "a", "mountPath": "/a", "configMap": {"name": "keys"}}]),
+        ),
     ] {
         let spec = json!({"image": "nginx:1", "port": 80, field: value});
         let refused = jane.run_with_input(&apply, &app(&space, "shop", &spec)).unwrap_err();
@@ -105,6 +113,82 @@ fn secret_reference_requires_the_right_to_read_the_secret() {
         ])
         .unwrap_err();
     assert!(refused.to_string().contains("which john may not get"), "{refused}");
+}
+
+/// Fields with which a pod reaches further need the right to create pods.
+#[test]
+fn fields_that_reach_further_require_the_right_to_create_pods() {
+    let asking = asking();
+    let space = asking.cluster.namespace("reaching");
+    let jane = tenant(&space, "jane-reaching");
+    let apply = ["apply", "--server-side", "-f", "-"];
+    let fields = [
+        ("serviceAccount", json!({"name": "builder"}), "spec.serviceAccount"),
+        (
+            "volumes",
+            json!([{"name": "a", "mountPath": "/a", "image": {"reference": "private:1"}}]),
+            "spec.volumes[a].image",
+        ),
+    ];
+    let spec = |field: &str, value: &Value| json!({"image": "nginx:1", field: value});
+    for (number, (field, value, path)) in fields.iter().enumerate() {
+        let name = format!("shop-{number}");
+        let create = || jane.run_with_input(&apply, &app(&space, &name, &spec(field, value)));
+        let refused = create().unwrap_err().to_string();
+        let sentence = format!(
+            "{path} needs the right to create pods in namespace reaching, which jane-reaching does not have: ask an \
+             administrator to apply it, or to grant the right: kubectl create role pod-creator -n reaching"
+        );
+        assert!(
+            refused.contains(&sentence) && refused.contains("(Forbidden)"),
+            "{refused}"
+        );
+        // An update that adds the field needs it, too.
+        jane.run_with_input(&apply, &app(&space, &name, &json!({"image": "nginx:1"})))
+            .unwrap();
+        assert!(create().unwrap_err().to_string().contains(&sentence));
+        let set = json!({"apiVersion": "appdeploy.dev/v1alpha1", "kind": "PodSet",
+            "metadata": {"name": "set", "namespace": space.name}, "spec": {"template": spec(field, value)}});
+        let refused = jane.run_with_input(&apply, &set.to_string()).unwrap_err().to_string();
+        let path = path.replace("spec.", "spec.template.");
+        assert!(
+            refused.contains(&format!("{path} needs the right to create pods")),
+            "{refused}"
+        );
+    }
+    // A user with the right names a ServiceAccount. Then jane may scale the app, and not run her own program in it.
+    let admin = space
+        .cluster
+        .control_plane
+        .kubectl_as(&space.cluster.control_plane.kubeconfig());
+    let [(field, value, _), _] = &fields;
+    admin
+        .run_with_input(&apply, &app(&space, "build", &spec(field, value)))
+        .unwrap();
+    let patch = |patch: &str| {
+        let words = [
+            "patch",
+            "appdeploy",
+            "build",
+            "-n",
+            &space.name,
+            "--type=merge",
+            "-p",
+            patch,
+        ];
+        jane.run(&words).map_err(|error| error.to_string())
+    };
+    patch(r#"{"spec": {"replicas": 2}}"#).unwrap();
+    let refused = patch(r#"{"spec": {"image": "evil:1"}}"#).unwrap_err();
+    assert!(refused.contains("spec.serviceAccount needs the right"), "{refused}");
+
+    // The command of the message grants the right.
+    let (_, next) = refused.split_once("grant the right: kubectl ").unwrap();
+    for command in next.trim().split(" && kubectl ") {
+        let words = command.split(' ').collect::<Vec<_>>();
+        space.cluster.control_plane.kubectl(&words).unwrap();
+    }
+    eventually("the right counts", || patch(r#"{"spec": {"image": "good:1"}}"#).is_ok());
 }
 
 #[test]
@@ -187,7 +271,7 @@ fn changing_the_image_next_to_an_added_volume_requires_the_right_to_patch_the_de
         refused.is_err()
     });
     let sentence = "deployment shop has fields that were added by another manager \
-                    (spec.template.spec.containers[app].volumeMounts[keys], spec.template.spec.volumes[keys])";
+                    (spec.template.spec.containers[app].volumeMounts[/keys], spec.template.spec.volumes[keys])";
     let right =
         "this change needs the right to patch deployments/shop in namespace volumes, which jane-volumes does not have";
     for change in &changes {

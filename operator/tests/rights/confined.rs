@@ -171,10 +171,6 @@ fn pods_with_access_to_the_host_are_denied() {
         spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
     };
     create_denied(&thief, &in_space(&port), "port of its host");
-    let named = |spec: &mut Value| spec["serviceAccountName"] = json!("builder");
-    create_denied(&thief, &in_space(&named), "no ServiceAccount");
-    let mounted = |spec: &mut Value| spec["automountServiceAccountToken"] = json!(true);
-    create_denied(&thief, &in_space(&mounted), "token");
     let unsaid = |spec: &mut Value| drop(spec.as_object_mut().unwrap().remove("automountServiceAccountToken"));
     create_denied(&thief, &in_space(&unsaid), "token");
     create_denied(
@@ -186,7 +182,8 @@ fn pods_with_access_to_the_host_are_denied() {
     // The same in the pods of a Deployment.
     for (field, value, why) in [
         ("hostNetwork", json!(true), "namespace of its host"),
-        ("serviceAccountName", json!("builder"), "no ServiceAccount"),
+        ("automountServiceAccountToken", json!(true), "token"),
+        ("automountServiceAccountToken", Value::Null, "token"),
         (
             "volumes",
             json!([{"name": "root", "hostPath": {"path": "/"}}]),
@@ -552,6 +549,29 @@ fn fields_of_other_managers_block_no_later_write() {
     assert_eq!(pod["hostNetwork"], true);
     assert_eq!(pod["volumes"].as_array().unwrap().len(), 2);
     assert_eq!(pod["containers"].as_array().unwrap().len(), 21);
+}
+
+/// What specs can ask for, after a review of their author.
+#[test]
+fn pods_with_a_service_account_and_volumes_of_their_namespace_are_admitted() {
+    let cluster = cluster();
+    let thief = stolen(&cluster);
+    let space = cluster.namespace("fields");
+    space.kubectl(&["create", "serviceaccount", "shop"]);
+    let volumes = json!([
+        {"name": "a", "configMap": {"name": "a"}}, {"name": "b", "secret": {"secretName": "b"}},
+        {"name": "c", "emptyDir": {"medium": "Memory"}}, {"name": "d", "image": {"reference": "assets:1"}}]);
+    let change = |spec: &mut Value| {
+        spec["serviceAccountName"] = json!("shop");
+        spec["automountServiceAccountToken"] = json!(true);
+        spec["volumes"] = volumes.clone();
+    };
+    let in_template = |object: &mut Value| change(&mut object["spec"]["template"]["spec"]);
+    for object in [pod(&space.name, change), deployment(&space.name, in_template)] {
+        thief
+            .run_with_input(&["create", "--dry-run=server", "-f", "-"], &object.to_string())
+            .unwrap();
+    }
 }
 
 /// What a policy can't see: whether an owner exists. That nothing else is to be gained by it is what the other tests show.

@@ -30,6 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .watchNamespaces }}{{ $args = append $args (printf "--watch-namespace=%s" (. | uniq | sortAlpha | join ",")) }}{{ end }}
 {{- if not (include "appdeploy.webhooks" $) }}{{ $args = append $args "--webhooks=false" }}{{ end }}
 {{- with .allowedHostSuffixes }}{{ $args = append $args (printf "--allowed-host-suffix=%s" (join "," .)) }}{{ end }}
+{{- if .allowUncheckedFields }}{{ $args = append $args "--allow-unchecked-fields=true" }}{{ end }}
 {{- with .concurrency }}{{ $args = append $args (printf "--concurrency=%d" (int .)) }}{{ end }}
 {{- with .resyncPeriod }}{{ $args = append $args (printf "--resync-period=%s" .) }}{{ end }}
 {{- with .ingressAddress }}{{ $args = append $args (printf "--ingress-address=%s" .) }}{{ end }}

@@ -3,6 +3,7 @@
 mod env;
 mod resources;
 mod value;
+mod volume;
 
 use clap::Subcommand;
 use crd::Kind;
@@ -24,6 +25,11 @@ pub enum Field {
     Host(value::HostArgs),
     /// Set the port that the container listens on
     Port(value::PortArgs),
+    /// Set the ServiceAccount of pods
+    #[command(name = "serviceaccount", visible_alias = "sa")]
+    ServiceAccount(value::ServiceAccountArgs),
+    /// Set or remove volumes
+    Volume(volume::Args),
 }
 
 /// The flags of `set`.
@@ -40,6 +46,8 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         Field::Image(args) => value::run(args.value(), kind, kube, ui).await,
         Field::Host(args) => value::run(args.value(), kind, kube, ui).await,
         Field::Port(args) => value::run(args.value(), kind, kube, ui).await,
+        Field::ServiceAccount(args) => value::run(args.value(), kind, kube, ui).await,
+        Field::Volume(args) => volume::run(args, kind, kube, ui).await,
         Field::Env(args) => env::run(args, kind, kube, ui).await,
         Field::Resources(args) => resources::run(args, kind, kube, ui).await,
     }

@@ -66,6 +66,7 @@ const VALUES: &[(&str, Source)] = &[
     ("NAME=IMAGE", Source::Objects),
     ("NAME=HOST", Source::Objects),
     ("NAME=PORT", Source::Objects),
+    ("NAME=ACCOUNT", Source::Objects),
     ("POD", Source::Pods),
     ("CONTAINER", Source::Containers),
     ("REVISION", Source::Revisions),
@@ -83,6 +84,7 @@ const VALUES: &[(&str, Source)] = &[
 
 /// Values that can't be completed.
 const FREE: &[&str] = &[
+    "ACCOUNT",
     "AMOUNTS",
     "ARG",
     "CODES",
@@ -112,6 +114,7 @@ const FREE: &[&str] = &[
     "UID",
     "URL",
     "USER",
+    "[NAME=]SOURCE:PATH",
 ];
 
 /// Returns the source of an argument's values; `None` if it is not in the table.

@@ -185,6 +185,12 @@ mod tests {
             flag("limits", "cpu=1[.][1-9]").boxed(),
             flag("image-pull-policy", "Always|Never|IfNotPresent").boxed(),
             flag("pull-secret", "[a-z]{1,5}").boxed(),
+            flag("service-account", "[a-z]{1,5}").boxed(),
+            flag(
+                "volume",
+                "(configmap/[a-z]{1,5}|secret/[a-z]{1,5}|emptydir|image/[a-z]{1,5}):/[a-z]{1,5}",
+            )
+            .boxed(),
             flag("security-profile", "baseline|restricted").boxed(),
         ];
         let routed = vec![

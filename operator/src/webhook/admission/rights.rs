@@ -75,7 +75,7 @@ impl Admission {
                     verb: Some(reference.verb.into()),
                     group: Some(reference.group.into()),
                     resource: Some(reference.resource.into()),
-                    name: Some(reference.name.clone()),
+                    name: Some(reference.name.clone()).filter(|name| !name.is_empty()),
                     ..ResourceAttributes::default()
                 }),
                 ..SubjectAccessReviewSpec::default()

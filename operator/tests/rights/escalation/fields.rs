@@ -8,8 +8,9 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 35] = [
+const OF_PODS: [&str; 52] = [
     "args",
+    "automountServiceAccountToken",
     "command",
     "env.name",
     "env.value",
@@ -43,7 +44,23 @@ const OF_PODS: [&str; 35] = [
     "resources.limits.*",
     "resources.requests.*",
     "securityProfile",
+    "serviceAccount.name",
     "terminationGracePeriodSeconds",
+    "volumes.configMap.items.key",
+    "volumes.configMap.items.path",
+    "volumes.configMap.name",
+    "volumes.configMap.optional",
+    "volumes.emptyDir.medium",
+    "volumes.emptyDir.sizeLimit",
+    "volumes.image.pullPolicy",
+    "volumes.image.reference",
+    "volumes.mountPath",
+    "volumes.name",
+    "volumes.readOnly",
+    "volumes.secret.items.key",
+    "volumes.secret.items.path",
+    "volumes.secret.optional",
+    "volumes.secret.secretName",
 ];
 /// The fields of each probe.
 const OF_PROBES: [&str; 15] = [
@@ -86,11 +103,10 @@ const OF_SETS: [&str; 6] = [
 ];
 
 /// What a pod template has, and must not be had through us.
-const BEYOND: [&str; 39] = [
+const BEYOND: [&str; 36] = [
     "activeDeadlineSeconds",
     "affinity",
     "annotations",
-    "automountServiceAccountToken",
     "containers",
     "dnsConfig",
     "dnsPolicy",
@@ -117,7 +133,6 @@ const BEYOND: [&str; 39] = [
     "schedulerName",
     "securityContext",
     "selector",
-    "serviceAccount",
     "serviceAccountName",
     "shareProcessNamespace",
     "sysctls",
@@ -125,7 +140,6 @@ const BEYOND: [&str; 39] = [
     "topologySpreadConstraints",
     "volumeDevices",
     "volumeMounts",
-    "volumes",
 ];
 
 /// What an Ingress, a Service or a Deployment has beyond that.
@@ -139,8 +153,13 @@ const BEYOND_PODS: [&str; 7] = [
     "targetNamespace",
 ];
 
+/// Returns a volume with a source that there is not.
+fn volume(source: &str, value: Value) -> Value {
+    json!({"volumes": [{"name": "a", "mountPath": "/a", "emptyDir": {}, source: value}]})
+}
+
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 9] {
+fn beyond_inside() -> [(Value, &'static str); 17] {
     [
         (
             json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
@@ -169,6 +188,17 @@ fn beyond_inside() -> [(Value, &'static str); 9] {
             "namespace",
         ),
         (json!({"resources": {"claims": [{"name": "gpu"}]}}), "claims"),
+        (volume("hostPath", json!({"path": "/"})), "hostPath"),
+        (volume("nfs", json!({"server": "192.0.2.1", "path": "/"})), "nfs"),
+        (volume("csi", json!({"driver": "a"})), "csi"),
+        (volume("projected", json!({"sources": []})), "projected"),
+        (volume("downwardAPI", json!({"items": []})), "downwardAPI"),
+        (volume("ephemeral", json!({})), "ephemeral"),
+        (
+            volume("persistentVolumeClaim", json!({"claimName": "a"})),
+            "persistentVolumeClaim",
+        ),
+        (volume("mountPropagation", json!("Bidirectional")), "mountPropagation"),
     ]
 }
 

@@ -67,6 +67,10 @@ Examples:
   kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 \\
     --env-file=shop.env --env=MODE=test
 
+  # Mount the keys of a ConfigMap as files, and run as a ServiceAccount
+  kubectl appdeploy create shop --image=ghcr.io/acme/shop:1.4 \\
+    --volume=configmap/shop:/etc/shop --service-account=shop
+
   # Write the manifest to a file instead of creating the app
   kubectl appdeploy create shop --image=nginx --port=80 \\
     --dry-run=client -o yaml > shop.yaml";

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use crd::{
     ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, QueueReference,
-    Resources, SecurityProfile,
+    Resources, SecurityProfile, ServiceAccount, Volume,
 };
 
 use super::env_file;
+use crate::commands::app::volume;
 use crate::error::{Error, Result};
 use crate::output::quantity;
 use crate::resource::env_source::EnvSource;
@@ -51,6 +52,11 @@ pub struct PodArgs {
     /// Pod Security profile: baseline or restricted
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub security_profile: Option<SecurityProfile>,
+    #[arg(long, value_name = "[NAME=]SOURCE:PATH", value_parser = volume::parse, help = "Volume to mount, like configmap/shop:/etc/shop, secret/keys:/keys or emptydir:/tmp; can be repeated")]
+    pub volume: Vec<Volume>,
+    /// ServiceAccount of the pods; default: the account default, without its token
+    #[arg(long, value_name = "ACCOUNT")]
+    pub service_account: Option<String>,
     /// Arguments after -- replace the entrypoint of the image instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
@@ -110,6 +116,8 @@ impl PodArgs {
             pull_secret,
             queue,
             security_profile,
+            volume,
+            service_account,
             command,
             args,
         } = self;
@@ -125,6 +133,8 @@ impl PodArgs {
             (!pull_secret.is_empty(), "--pull-secret"),
             (!queue.is_empty(), "--queue"),
             (security_profile.is_some(), "--security-profile"),
+            (!volume.is_empty(), "--volume"),
+            (service_account.is_some(), "--service-account"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
         ];
@@ -174,8 +184,26 @@ impl PodArgs {
                 .map(|name| QueueReference { name: name.clone() })
                 .collect(),
             security_profile: self.security_profile,
+            volumes: self.volumes()?,
+            service_account: self
+                .service_account
+                .clone()
+                .map(|name| ServiceAccount { name: Some(name) }),
             ..PodFields::default()
         })
+    }
+
+    fn volumes(&self) -> Result<Vec<Volume>> {
+        let mut names = BTreeSet::new();
+        for volume in &self.volume {
+            if !names.insert(&volume.name) {
+                let name = &volume.name;
+                return Err(
+                    Error::usage(format!("--volume names {name} twice")).why("write NAME=SOURCE:PATH to choose a name")
+                );
+            }
+        }
+        Ok(self.volume.clone())
     }
 
     fn variables(&self) -> Result<Vec<EnvVar>> {

@@ -1,4 +1,4 @@
-//! `set image`, `set host`, `set port`: each name with its value, as `shop=nginx:1.27`. Names and a value next to each other
+//! `set image`, `set host`, `set port`, `set serviceaccount`: each name with its value, as `shop=nginx:1.27`. Names and a value next to each other
 //! could be misread: `set image shop blog` would run the image `blog`.
 
 use std::collections::BTreeMap;
@@ -43,6 +43,14 @@ Examples:
   # Remove the port: a worker has no Service and no Ingress
   {command} set port {name}-";
 
+const SERVICE_ACCOUNT_EXAMPLES: &str = "\
+Examples:
+  # Run the pods as a ServiceAccount of the namespace
+  {command} set serviceaccount {name}=shop
+
+  # Use the ServiceAccount default again
+  {command} set serviceaccount {name}-";
+
 /// The flags of `set image`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMAGE_EXAMPLES)]
@@ -71,6 +79,17 @@ pub struct HostArgs {
 pub struct PortArgs {
     /// NAME=PORT for each of the {many}, NAME- to remove the port; only PORT with -l or --all
     #[arg(value_name = "NAME=PORT", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    rest: Rest,
+}
+
+/// The flags of `set serviceaccount`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SERVICE_ACCOUNT_EXAMPLES)]
+pub struct ServiceAccountArgs {
+    /// NAME=ACCOUNT for each of the {many}, NAME- to remove the account; only ACCOUNT with -l or --all
+    #[arg(value_name = "NAME=ACCOUNT", required = true)]
     words: Vec<String>,
     #[command(flatten)]
     rest: Rest,
@@ -129,6 +148,7 @@ enum What {
     Image,
     Host,
     Port,
+    ServiceAccount,
 }
 
 /// A field, the names of objects, and its value.
@@ -165,6 +185,17 @@ impl PortArgs {
     pub fn value(self) -> Setting {
         Setting {
             what: What::Port,
+            words: self.words,
+            rest: self.rest,
+        }
+    }
+}
+
+impl ServiceAccountArgs {
+    /// Returns the values to set.
+    pub fn value(self) -> Setting {
+        Setting {
+            what: What::ServiceAccount,
             words: self.words,
             rest: self.rest,
         }
@@ -215,6 +246,15 @@ impl What {
             Self::Image => "image",
             Self::Host => "host",
             Self::Port => "port",
+            Self::ServiceAccount => "serviceaccount",
+        }
+    }
+
+    /// Returns the name of the field.
+    const fn field(self) -> &'static str {
+        match self {
+            Self::ServiceAccount => "serviceAccount",
+            other => other.word(),
         }
     }
 
@@ -223,6 +263,7 @@ impl What {
             Self::Image => "image updated",
             Self::Host => "host updated",
             Self::Port => "port updated",
+            Self::ServiceAccount => "serviceaccount updated",
         }
     }
 
@@ -231,6 +272,7 @@ impl What {
             Self::Image => "set image {name}=nginx:1.27",
             Self::Host => "set host {name}=shop.example.com",
             Self::Port => "set port {name}=8080",
+            Self::ServiceAccount => "set serviceaccount {name}=shop",
         }
     }
 
@@ -279,6 +321,7 @@ impl What {
                     .next(kind_info::of(kind).example(self.example()))
             }),
             Self::Image | Self::Host => Ok(json!(text)),
+            Self::ServiceAccount => Ok(json!({"name": text})),
         }
     }
 
@@ -316,9 +359,13 @@ impl What {
             Self::Image if kind == Kind::PodSet && object["spec"]["template"].is_null() => {
                 &mut object["spec"]["template"]
             }
-            Self::Image | Self::Port => pod_of(kind, object),
+            Self::Image | Self::Port | Self::ServiceAccount => pod_of(kind, object),
         };
-        put(fields, self.word(), value);
+        if self == Self::ServiceAccount && value.is_none() {
+            // A token needs a ServiceAccount.
+            put(fields, "automountServiceAccountToken", None);
+        }
+        put(fields, self.field(), value);
     }
 }
 
@@ -402,6 +449,13 @@ mod tests {
         What::Port.put(Kind::PodSet, &mut port, Some(json!(80)));
         assert_eq!(port["spec"]["template"]["image"], "busybox", "{port}");
         assert_eq!(port["spec"]["template"]["port"], 80);
+        let account = json!({"spec": {"image": "a", "serviceAccount": {"name": "b"}}});
+        let mut app = json!({"spec": {"image": "a"}});
+        What::ServiceAccount.put(Kind::AppDeploy, &mut app, Some(json!({"name": "b"})));
+        assert_eq!(app, account);
+        app["spec"]["automountServiceAccountToken"] = json!(true);
+        What::ServiceAccount.put(Kind::AppDeploy, &mut app, None);
+        assert_eq!(app, json!({"spec": {"image": "a"}}));
         let mut app = json!({"spec": {"image": "a", "host": "x"}});
         What::Host.put(Kind::AppDeploy, &mut app, None);
         assert_eq!(app, json!({"spec": {"image": "a"}}));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crd::{
     AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy, RolloutType,
-    SecurityProfile,
+    SecurityProfile, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -166,6 +166,16 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
         };
         page.line(label, &checks(probe));
     }
+    if let Some(name) = pod.service_account.as_ref().and_then(|account| account.name.as_ref()) {
+        let token = pod.automount_service_account_token == Some(true);
+        let token = if token { " (its token is mounted)" } else { "" };
+        page.line("Service Account", &format!("{name}{token}"));
+    }
+    if !pod.volumes.is_empty() {
+        let volumes = pod.volumes.iter();
+        let volumes = volumes.map(|one| format!("{} from {}", one.mount_path, source(one)));
+        page.list("Volumes", &volumes.collect::<Vec<_>>());
+    }
     let variables: Vec<String> = container
         .env_from
         .iter()
@@ -174,6 +184,21 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
         .collect();
     if !variables.is_empty() {
         page.list("Environment", &variables);
+    }
+}
+
+/// Describes where the files of a volume come from.
+fn source(volume: &Volume) -> String {
+    match volume {
+        Volume {
+            config_map: Some(map), ..
+        } => format!("ConfigMap {}", map.name),
+        Volume {
+            secret: Some(secret), ..
+        } => format!("Secret {}", secret.secret_name),
+        Volume { image: Some(image), .. } => format!("image {}", image.reference),
+        Volume { empty_dir: Some(_), .. } => "an empty directory".to_owned(),
+        _ => "<unset>".to_owned(),
     }
 }
 
