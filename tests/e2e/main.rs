@@ -12,6 +12,7 @@ mod failover;
 mod gitops;
 mod guides;
 mod host;
+mod load;
 mod logs;
 mod olm;
 mod picture;
@@ -21,6 +22,7 @@ mod private;
 mod queue_server;
 mod reach;
 mod registry;
+mod rollout;
 mod story;
 
 use std::io::Write as _;
@@ -40,7 +42,7 @@ type Test = fn(&Environment, &TestContext) -> Result<()>;
 const LANES: usize = 4;
 
 /// Tests that need only the operator and their namespace. The slowest come first.
-const SHARED: [(&str, Test); 18] = [
+const SHARED: [(&str, Test); 19] = [
     ("guide-queue", guides::queue),
     ("guide-podset", guides::podset),
     ("causes", causes::causes_are_in_status_table_and_waits),
@@ -50,6 +52,7 @@ const SHARED: [(&str, Test); 18] = [
     ("podset-digest", podset::image_is_pinned_by_digest_under_load),
     ("podset-respelled", podset::image_is_respelled_under_load),
     ("logs", logs::logs_of_all_pods_are_printed),
+    ("rollout", rollout::rollout_drops_no_request),
     (
         "private",
         private::suggested_commands_lead_to_a_page_from_a_private_registry,

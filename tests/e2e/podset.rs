@@ -1,14 +1,12 @@
 //! Pod sets on a real node.
 
-mod load;
-
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, ensure};
 
 use crate::environment::{Environment, TestContext};
+use crate::load::{Load, Outcome};
 use crate::story::has;
-use load::{Load, Outcome};
 
 const SORTED: &str = "kubectl get pods --selector appdeploy.dev/podset=workers --output name | sort";
 

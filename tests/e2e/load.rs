@@ -1,4 +1,4 @@
-//! Sends requests to the pods of a set, one after the other, while the set is changed.
+//! Sends requests to a Service and to the pods behind it, one after the other, while these are changed.
 
 use std::io;
 use std::net::SocketAddr;
