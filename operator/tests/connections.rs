@@ -51,7 +51,15 @@ fn refused(shop: &Namespace, mark: Mark) -> Vec<String> {
     let requests = shop.asked_since(mark).writes();
     let refused = requests.iter().filter(|request| request.code >= 400);
     refused
-        .map(|request| format!("{} {}: {}", request.what(), request.name, request.code))
+        .map(|request| {
+            format!(
+                "{} {}: {} {}",
+                request.what(),
+                request.name,
+                request.code,
+                request.message
+            )
+        })
         .collect()
 }
 
@@ -117,7 +125,7 @@ fn goaway_loses_no_request_and_repeats_no_write() {
         shop.until_reported(name);
     }
     shop.settle();
-    assert_eq!(refused(&shop, mark), [""; 0]);
+    assert_eq!(refused(&shop, mark), [""; 0], "{}", operator.log());
     let asked = shop.asked_since(mark);
     for resource in ["deployments", "services", "ingresses"] {
         let creates = asked

@@ -26,6 +26,8 @@ pub struct Request {
     pub uri: String,
     /// The HTTP status; 0 for a watch that is still open.
     pub code: u16,
+    /// Why it failed, as the Status in the response says; empty without one.
+    pub message: String,
     /// The stage: `ResponseStarted` for an open watch, otherwise `ResponseComplete`.
     pub stage: String,
     /// The time at which it was received.
@@ -197,10 +199,11 @@ struct ObjectRef {
     name: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct ResponseStatus {
-    #[serde(default)]
     code: u16,
+    message: String,
 }
 
 impl From<Event> for Request {
@@ -212,8 +215,10 @@ impl From<Event> for Request {
             name,
         } = event.object_ref;
         let done = event.stage != "ResponseStarted";
+        let ResponseStatus { code, message } = event.response_status.filter(|_| done).unwrap_or_default();
         Self {
-            code: event.response_status.filter(|_| done).map_or(0, |status| status.code),
+            code,
+            message,
             verb: event.verb,
             resource,
             subresource,
