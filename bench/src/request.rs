@@ -112,7 +112,7 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
             state: (wanted.id.kind.read)(&ObjectMeta::default(), &wanted.object),
             ..Child::default()
         };
-        (wanted.id.clone(), child)
+        (wanted.id.clone(), child.into())
     };
     let observed = Observed {
         children: children.iter().map(child).collect(),

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::Digest;
+use crate::digest::stable_hash_where;
 
 /// A field of a child.
 struct Field {
@@ -73,16 +74,14 @@ fn has_removed(wanted: &Value, live: &Digest, field: &Field) -> bool {
     field.is_in(&with_default) && live.lacks_where(&with_default, |path| path == field.path).is_none()
 }
 
-/// Returns an object as the oldest version of the operator writes it. The desired hash is computed from this form, so that it
-/// is the same in all versions.
+/// Returns the [`stable_hash`](crate::digest::stable_hash) of an object as the oldest version of the operator writes it, so that the
+/// hash is the same in all versions.
 #[must_use]
-pub fn oldest(object: &Value) -> Value {
-    let mut object = object.clone();
-    drop_added(&mut object);
-    for field in &REMOVED {
-        restore_removed(&mut object, field);
-    }
-    object
+pub fn oldest_hash(object: &Value) -> u64 {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let is_restored = |field: &&Field| object.pointer(field.parent).is_some() && !field.is_in(object);
+    let restored = REMOVED.iter().filter(is_restored).map(|field| (field.path, name));
+    stable_hash_where(object, |path| ADDED.iter().all(|field| field.path != path), restored)
 }
 
 /// Returns the object that an earlier version desired for a live child. It has the removed defaults that the child still has.
@@ -193,6 +192,28 @@ mod tests {
         let wanted = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "terminationMessagePolicy": FIELD}]}}},
             "metadata": {"annotations": {crd::annotation::REVISION_SPEC: "no tty"}}});
         assert_eq!(*defer(&wanted, &live), wanted);
+    }
+
+    /// Returns an object as the oldest version of the operator writes it.
+    fn oldest(object: &Value) -> Value {
+        let mut object = object.clone();
+        drop_added(&mut object);
+        for field in &REMOVED {
+            restore_removed(&mut object, field);
+        }
+        object
+    }
+
+    #[test]
+    fn hash_is_that_of_the_oldest_version() {
+        let app = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": {"image": "nginx", "port": 80}});
+        let app: crd::AppDeploy = serde_json::from_value(app).unwrap();
+        for child in crate::desired(&crate::validate(&app).unwrap()).iter() {
+            assert_eq!(
+                oldest_hash(&child.object),
+                crate::digest::stable_hash(&oldest(&child.object))
+            );
+        }
     }
 
     proptest! {

@@ -151,8 +151,16 @@ pub fn finish(kind: &ChildKind, object: &impl Serialize) -> Value {
     value["apiVersion"] = json!(kind.api_version());
     value["kind"] = json!(kind.kind);
     value["metadata"]["annotations"][annotation::DESIRED_HASH] =
-        json!(format!("{:016x}", stable_hash(&deferred_defaults::oldest(&value))));
+        json!(format!("{:016x}", deferred_defaults::oldest_hash(&value)));
     value
+}
+
+/// Returns the hash that [`finish`] has added to an object.
+#[must_use]
+pub fn desired_hash(object: &Value) -> u64 {
+    let hash = object["metadata"]["annotations"][annotation::DESIRED_HASH].as_str();
+    let hash = hash.and_then(|hash| u64::from_str_radix(hash, 16).ok());
+    hash.unwrap_or_else(|| stable_hash(object))
 }
 
 #[cfg(test)]

@@ -77,9 +77,21 @@ impl Digest {
 /// annotations, and proves nothing about an object that another client may have edited.
 #[must_use]
 pub fn stable_hash(object: &Value) -> u64 {
-    let mut leaves = Vec::new();
+    stable_hash_where(object, |_| true, [])
+}
+
+/// Like [`stable_hash`], of the fields whose path `counts`, and of further fields with their paths and values.
+pub(crate) fn stable_hash_where<'a>(
+    object: &Value,
+    counts: impl Fn(&str) -> bool,
+    further: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> u64 {
+    let leaf = |path: &str, value: &str| xxh3_64(path.as_bytes()) ^ xxh3_64(value.as_bytes()).rotate_left(32);
+    let mut leaves: Vec<u64> = further.into_iter().map(|(path, value)| leaf(path, value)).collect();
     visit(object, &mut |path, value| {
-        leaves.push(xxh3_64(path.as_bytes()) ^ xxh3_64(value.as_bytes()).rotate_left(32));
+        if counts(path) {
+            leaves.push(leaf(path, value));
+        }
     });
     leaves.sort_unstable();
     let mut hasher = Xxh3::new();

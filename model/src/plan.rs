@@ -1,5 +1,7 @@
 //! Computes the writes that bring the children of an app to the desired state.
 
+mod merge_patch;
+
 use crd::RolloutType;
 use serde_json::{Value, json};
 
@@ -17,15 +19,15 @@ pub enum Action {
         /// The object to send.
         object: Value,
     },
-    /// A forced server-side apply. With `metadata.uid`, it fails instead of creating the object again or writing to another
+    /// A change of an existing child. With `metadata.uid`, it fails instead of creating the object again or writing to another
     /// object of the same name.
-    Apply {
+    Change {
         /// The child.
         id: ChildId,
-        /// The object to send.
+        /// The desired object, with its UID.
         object: Value,
-        /// The patch to send first, if the apply must remove a field.
-        fold: Option<Fold>,
+        /// How it is sent.
+        means: Means,
         /// The first field that differs, for the log.
         because: String,
     },
@@ -43,7 +45,7 @@ impl Action {
     #[must_use]
     pub const fn id(&self) -> &ChildId {
         match self {
-            Self::Create { id, .. } | Self::Apply { id, .. } | Self::Delete { id, .. } => id,
+            Self::Create { id, .. } | Self::Change { id, .. } | Self::Delete { id, .. } => id,
         }
     }
 
@@ -52,6 +54,18 @@ impl Action {
     pub const fn kind(&self) -> &'static ChildKind {
         self.id().kind
     }
+}
+
+/// How the change of a child is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Means {
+    /// A forced server-side apply of the desired object. It restores what other clients have changed.
+    Apply,
+    /// The same after a patch, because it must remove a field.
+    FoldAndApply(Fold),
+    /// This strategic merge patch, which costs the API server about two thirds of an apply. The live object is as the operator wrote
+    /// it, and no field is removed.
+    Patch(Value),
 }
 
 /// A patch of `managedFields` that lets an apply remove a field of the POST.
@@ -132,8 +146,8 @@ impl Plan {
         if because == "spec.replicas" {
             self.other_scaler.clone_from(&child.managers.scaled_by);
         }
-        self.actions.push(Action::Apply {
-            fold: fold(app, id.kind, child, wanted),
+        self.actions.push(Action::Change {
+            means: means(app, id.kind, child, wanted),
             id,
             object: with_uid(wanted, &child.uid),
             because,
@@ -233,43 +247,51 @@ fn with_uid(object: &Value, uid: &str) -> Value {
     object
 }
 
-fn fold(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Option<Fold> {
-    let index = child.managers.created_entry?;
-    if !may_drop_a_field(app, kind, child, wanted) {
-        return None;
+/// Returns how a child is changed to the desired one.
+fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Means {
+    let hash = |object: &Value| {
+        object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
+            .as_str()
+            .map(str::to_owned)
+    };
+    // Without the entry of the create, an apply removes fields by itself. If the desired object is the same, another client has
+    // changed the live one.
+    let Some(created_entry) = child
+        .managers
+        .created_entry
+        .filter(|_| child.desired_hash != hash(wanted))
+    else {
+        return Means::Apply;
+    };
+    // If the hash differs, an older operator has written the child, or the app was restarted.
+    let before = (kind.rendered_before)(app, child).filter(|before| child.desired_hash == hash(before));
+    let Some(before) = before.map(|before| deferred_defaults::previous(&before, &child.digest)) else {
+        return Means::FoldAndApply(fold(child, created_entry));
+    };
+    if !paths(&before).is_subset(&paths(wanted)) {
+        return Means::FoldAndApply(fold(child, created_entry));
     }
-    let entry = format!("/metadata/managedFields/{index}");
+    // A patch would take fields from the entry of an apply, which the next apply could not remove then.
+    let is_as_written = !child.managers.applied && child.digest.lacks(&before).is_none();
+    let patch = is_as_written.then(|| merge_patch::between(&before, wanted)).flatten();
+    patch.map_or(Means::Apply, |patch| Means::Patch(with_uid(&patch, &child.uid)))
+}
+
+fn fold(child: &Child, created_entry: usize) -> Fold {
+    let entry = format!("/metadata/managedFields/{created_entry}");
     let change = if child.managers.applied {
         json!({"op": "remove", "path": entry})
     } else {
         json!({"op": "replace", "path": format!("{entry}/operation"), "value": "Apply"})
     };
-    Some(Fold {
+    Fold {
         patch: json!([
             {"op": "test", "path": "/metadata/uid", "value": child.uid},
             {"op": "test", "path": format!("{entry}/manager"), "value": crd::FIELD_MANAGER},
             {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
             change,
         ]),
-    })
-}
-
-/// Whether the desired child has lost a field since the last write. If that is not known, returns true, which costs a write.
-fn may_drop_a_field(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> bool {
-    let hash = |object: &Value| {
-        object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
-            .as_str()
-            .map(str::to_owned)
-    };
-    if child.desired_hash == hash(wanted) {
-        return false; // The desired object is the same; another client has changed the live one.
     }
-    let Some(before) = (kind.rendered_before)(app, child) else {
-        return true;
-    };
-    // If the hash differs, an older operator has written the child, or the app was restarted.
-    let before_was = deferred_defaults::previous(&before, &child.digest);
-    child.desired_hash != hash(&before) || !paths(&before_was).is_subset(&paths(wanted))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ const CASES: &[Case] = &[
             ..Child::default()
         };
         let observed = Observed {
-            children: vec![(ChildId::new(&DEPLOYMENT, "shop"), child)],
+            children: vec![(ChildId::new(&DEPLOYMENT, "shop"), child.into())],
             ingress_classes: IngressClasses::Known {
                 names: ["nginx".into()].into(),
                 has_default: false,

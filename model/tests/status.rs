@@ -50,11 +50,13 @@ fn complete() -> Observed {
     let ingress = json!({"metadata": meta(&nothing), "spec": {"ingressClassName": "traefik"},
         "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.7"}]}}});
     Observed {
-        children: vec![
+        children: [
             child(&DEPLOYMENT, &deployment(&nothing, [1; 4])),
             child(&SERVICE, &service),
             child(&INGRESS, &ingress),
-        ],
+        ]
+        .map(|(id, child)| (id, child.into()))
+        .into(),
         ingress_classes: IngressClasses::Known {
             names: ["traefik".to_owned()].into(),
             has_default: true,

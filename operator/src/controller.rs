@@ -31,6 +31,13 @@ pub trait Controller: Send + Sync + 'static {
     /// Returns what it watches; the objects that it reconciles come first. Called once.
     fn informers(&self) -> Vec<Informer>;
 
+    /// Whether an object is new, and can be reconciled before all kinds were listed: only
+    /// [`Informer::for_new_objects`] must have. Its children may exist nevertheless, so they must be written in a way that does not
+    /// depend on what is cached. Default: objects are reconciled after all lists.
+    fn is_new(&self, _key: &Key) -> bool {
+        false
+    }
+
     /// Returns all objects that are known.
     fn keys(&self) -> Vec<Key>;
 

@@ -50,7 +50,7 @@ pub async fn dispatch(
             break;
         };
         while tasks.try_join_next().is_some() {}
-        if !open.holds(&key) {
+        if !open.holds(&key) && !controller.is_new(&key) {
             // It is reconciled when its namespace is opened.
             queue.done(&key);
             continue;

@@ -85,6 +85,7 @@ pub struct Informer {
     store: Arc<dyn AnyStore>,
     /// The kind of child that it reads.
     child: Option<&'static ChildKind>,
+    is_for_new_objects: bool,
     watch: Box<dyn Fn(Client, Option<String>, Duration) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
@@ -134,6 +135,7 @@ impl<R: Reduce> From<Source<R>> for Informer {
             need,
             store,
             child: None,
+            is_for_new_objects: false,
             watch: Box::new(watch),
         }
     }
@@ -147,6 +149,21 @@ impl Informer {
             child: Some(kind),
             ..self
         }
+    }
+
+    /// New objects of its controller can be reconciled as soon as this informer, and others like it, have listed.
+    #[must_use]
+    pub fn for_new_objects(self) -> Self {
+        Self {
+            is_for_new_objects: true,
+            ..self
+        }
+    }
+
+    /// Whether new objects wait for it.
+    #[must_use]
+    pub const fn is_for_new_objects(&self) -> bool {
+        self.is_for_new_objects
     }
 
     /// Returns its name.

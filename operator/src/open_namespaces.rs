@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::key::Key;
 use crate::watch::Scope;
 
-/// The namespaces in which the objects and all that they depend on were listed, as far as that is possible. Before a list is
-/// complete, the other claims of a host are unknown.
+/// The namespaces in which the objects and all that they depend on were listed, as far as that is possible. Before that, only new
+/// objects are reconciled ([`Controller::is_new`](crate::controller::Controller::is_new)).
 #[derive(Debug, Default)]
 pub struct OpenNamespaces(Mutex<Vec<Scope>>);
 
@@ -16,7 +16,7 @@ impl OpenNamespaces {
         self.lock().push(scope);
     }
 
-    /// Whether objects of this namespace are reconciled.
+    /// Whether all objects of this namespace are reconciled.
     #[must_use]
     pub fn holds(&self, key: &Key) -> bool {
         self.lock().iter().any(|scope| key.is_in(scope.as_deref()))

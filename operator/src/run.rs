@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::FutureExt as _;
-use futures::future::join_all;
 use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -264,13 +263,20 @@ fn scopes(settings: &Settings, client: Client) -> Scopes {
     }
 }
 
-/// Runs the informers of all controllers. Does not return. They begin after the first attempt to acquire the Lease: an operator that
-/// leads from the start then lists once.
+/// Runs the informers of all controllers, each in a task of its own. Does not return. They begin after the first attempt to acquire
+/// the Lease: an operator that leads from the start then lists once.
 async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadership: Leadership) {
-    let informers = || controllers.iter().flat_map(|registered| &registered.informers);
-    informers().for_each(|informer| informer.expect(&scopes));
+    let all = controllers.iter().flat_map(|registered| &registered.informers);
+    all.for_each(|informer| informer.expect(&scopes));
     leadership.attempted().await;
-    join_all(informers().map(|informer| informer.run(&scopes))).await;
+    let mut tasks = JoinSet::new();
+    for registered in controllers.iter() {
+        for index in 0..registered.informers.len() {
+            let (registered, scopes) = (registered.clone(), scopes.clone());
+            tasks.spawn(async move { registered.informers[index].run(&scopes).await });
+        }
+    }
+    tasks.join_next().await;
 }
 
 /// Serves webhooks until `stop` is sent. If webhooks are disabled, the task does nothing and does not end.

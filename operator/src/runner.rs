@@ -43,30 +43,32 @@ impl Runner {
         let counted = self.metrics.controller(controller.name());
         counted.works_at_most(self.concurrency);
         let ready = async {
-            self.synced().await;
+            self.synced(Informer::is_for_new_objects).await;
             // A follower is warm: its caches are complete, and what has changed waits in its queue. But the former leader may
             // have acted on newer objects than its watches have reported.
             let since = self.leadership.acquired().await;
             for watched in self.watches().filter(|watched| watched.need() != Need::Helps) {
                 watched.health().demand(since);
             }
-            self.synced().await;
+            self.synced(Informer::is_for_new_objects).await;
         };
         let queue = controller.queue().clone();
         tokio::select! {
             () = ready => {}
             () = queue.closed() => return,
         }
-        info!(kind = controller.kind(), "reconciling");
         let open = Arc::new(OpenNamespaces::default());
-        let (seen, late): (Vec<Scope>, Vec<Scope>) = {
-            let scopes = self.scopes().into_iter();
-            scopes.partition(|scope| self.synced_in(scope.as_deref()).now_or_never().is_some())
-        };
-        for scope in seen {
-            open.add(scope);
-        }
         let resyncs = async {
+            self.synced(|_| true).await;
+            info!(kind = self.controller().kind(), "reconciling");
+            let (seen, late): (Vec<Scope>, Vec<Scope>) = {
+                let scopes = self.scopes().into_iter();
+                scopes.partition(|scope| self.synced_in(scope.as_deref()).now_or_never().is_some())
+            };
+            for scope in seen {
+                open.add(scope.clone());
+                self.resync(scope.as_deref());
+            }
             tokio::join!(
                 join_all(late.into_iter().map(|scope| self.open_when_synced(scope, &open))),
                 self.resync_when_listed(),
@@ -99,13 +101,14 @@ impl Runner {
         self.primary().map(Health::scopes).unwrap_or_default()
     }
 
-    /// Waits until everything was listed. Before that, existing objects would count as missing. A kind of child that can't be listed
-    /// delays only itself, and a namespace that must not be read does not delay others.
-    async fn synced(&self) {
+    /// Waits until the reconciled objects were listed, and everything that `counts`. Before that, existing objects would count as
+    /// missing. A kind of child that can't be listed delays only itself, and a namespace that must not be read does not delay
+    /// others.
+    async fn synced(&self, counts: fn(&Informer) -> bool) {
         if let Some(primary) = self.primary() {
             primary.usable().await;
         }
-        for watched in self.watches() {
+        for watched in self.watches().filter(|watched| counts(watched)) {
             watched.health().settled().await;
         }
     }

@@ -120,16 +120,17 @@ impl Stores {
         }
     }
 
-    /// Returns the cached children of an application and the objects that they depend on.
+    /// Returns the cached children of an application and the objects that they depend on. Children of a new application count as
+    /// absent before their kind was listed: a create does not harm one that exists.
     #[must_use]
-    pub fn observe(&self, app: &Key) -> Observed {
+    pub fn observe(&self, app: &Key, is_new: bool) -> Observed {
         let pods = self.pods.cache.members(app);
         let mut observed = Observed {
             pods: pods.iter().map(|pod| (**pod).clone()).collect(),
             ingress_classes: self.classes(),
             ..Observed::default()
         };
-        self.children.observe(app, &mut observed);
+        self.children.observe(app, is_new, &mut observed);
         observed
     }
 

@@ -1,6 +1,7 @@
 //! The cached state of an app: its children, its pods and the IngressClasses of the cluster.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::child::Child;
 use super::{CHILDREN, ChildId, ChildKind};
@@ -33,7 +34,7 @@ pub struct Observed {
     /// The kinds of children that apps have.
     pub kinds: &'static [&'static ChildKind],
     /// The children of the app, and third-party objects that have the name of one.
-    pub children: Vec<(ChildId, Child)>,
+    pub children: Vec<(ChildId, Arc<Child>)>,
     /// The kinds that can't be listed, and why. A child of these that is not in `children` may exist.
     pub unknown: Vec<(&'static ChildKind, String)>,
     /// The pods that carry the app's label.
@@ -59,7 +60,7 @@ impl Observed {
     #[must_use]
     pub fn child(&self, id: &ChildId) -> Cached<&Child> {
         match self.children.iter().find(|(known, _)| known == id) {
-            Some((_, child)) => Cached::Present(child),
+            Some((_, child)) => Cached::Present(&**child),
             None if self.why_unknown(id.kind).is_some() => Cached::Unknown,
             None => Cached::Absent,
         }
@@ -67,7 +68,7 @@ impl Observed {
 
     /// Returns the children of a kind.
     pub fn of(&self, kind: &ChildKind) -> impl Iterator<Item = (&ChildId, &Child)> {
-        let all = self.children.iter().map(|(id, child)| (id, child));
+        let all = self.children.iter().map(|(id, child)| (id, &**child));
         all.filter(move |(id, _)| id.kind == kind)
     }
 
@@ -87,7 +88,7 @@ impl Observed {
     /// Records that a child exists, and replaces its previous state.
     pub fn insert(&mut self, id: ChildId, child: Child) {
         self.remove(&id);
-        self.children.push((id, child));
+        self.children.push((id, Arc::new(child)));
     }
 
     /// Records that a child does not exist.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crd::AppDeploy;
 use kube::core::ObjectMeta;
 use proptest::prelude::*;
@@ -19,7 +21,7 @@ fn app(spec: Value) -> AppDeploy {
 /// Changes the observed state as the API server would.
 fn perform(observed: &mut Observed, action: &Action) {
     match action {
-        Action::Create { id, object } | Action::Apply { id, object, .. } => {
+        Action::Create { id, object } | Action::Change { id, object, .. } => {
             let mut meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
             meta.uid = Some(format!("uid-of-{}", id.kind));
             observed.insert(id.clone(), Child::read(id.kind, &meta, object));
@@ -30,7 +32,8 @@ fn perform(observed: &mut Observed, action: &Action) {
 
 fn change<'a>(observed: &'a mut Observed, kind: &ChildKind) -> &'a mut Child {
     let mut all = observed.children.iter_mut();
-    all.find(|(id, _)| id.kind == kind).map(|(_, child)| child).unwrap()
+    let (_, child) = all.find(|(id, _)| id.kind == kind).unwrap();
+    Arc::make_mut(child)
 }
 
 fn lose(observed: &mut Observed, kind: &'static ChildKind) {
@@ -59,7 +62,10 @@ fn settled(spec: &Value) -> Observed {
 fn kinds(plan: &Plan) -> Vec<(&'static str, &'static ChildKind)> {
     let verb = |action: &Action| match action {
         Action::Create { .. } => "create",
-        Action::Apply { .. } => "apply",
+        Action::Change {
+            means: Means::Patch(_), ..
+        } => "patch",
+        Action::Change { .. } => "apply",
         Action::Delete { .. } => "delete",
     };
     plan.actions
@@ -88,7 +94,7 @@ fn new_image_is_one_apply() {
 
 fn created(mut observed: Observed, applied: bool) -> Observed {
     for (_, child) in &mut observed.children {
-        child.managers = crate::children::Managers {
+        Arc::make_mut(child).managers = crate::children::Managers {
             created_entry: Some(0),
             applied,
             scaled_by: None,
@@ -97,36 +103,83 @@ fn created(mut observed: Observed, applied: bool) -> Observed {
     observed
 }
 
-fn fold_of(plan: &Plan) -> Option<&str> {
-    let [Action::Apply { fold, .. }] = &plan.actions[..] else {
-        panic!("{plan:?}")
-    };
-    fold.as_ref().map(|fold| fold.patch[3]["op"].as_str().unwrap())
+fn means_of(plan: &Plan) -> &str {
+    match &plan.actions[..] {
+        [Action::Change { means, .. }] => match means {
+            Means::Apply => "apply",
+            Means::FoldAndApply(fold) => fold.patch[3]["op"].as_str().unwrap(),
+            Means::Patch(_) => "patch",
+        },
+        _ => panic!("{plan:?}"),
+    }
 }
 
 #[test]
-fn only_a_removed_field_needs_a_fold() {
+fn means_of_a_change_depend_on_what_it_removes() {
     let before = json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}]});
     for (after, expected) in [
         (
             json!({"image": "nginx:2", "port": 80, "env": [{"name": "A", "value": "1"}]}),
-            None,
+            "patch",
         ),
         (
             json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}], "replicas": 3}),
-            None,
+            "patch",
         ),
         (
             json!({"image": "nginx", "port": 80, "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}),
-            None,
+            "apply",
         ),
-        (json!({"image": "nginx", "port": 80}), Some("replace")),
+        (json!({"image": "nginx", "port": 80}), "replace"),
     ] {
         let plan = plan_for(&after, &created(settled(&before), false));
-        assert_eq!(fold_of(&plan), expected, "{after}");
+        assert_eq!(means_of(&plan), expected, "{after}");
     }
-    let plan = plan_for(&json!({"image": "nginx", "port": 80}), &created(settled(&before), true));
-    assert_eq!(fold_of(&plan), Some("remove"));
+    let applied = created(settled(&before), true);
+    let removed = json!({"image": "nginx", "port": 80});
+    assert_eq!(means_of(&plan_for(&removed, &applied)), "remove");
+    let mut other_image = before.clone();
+    other_image["image"] = json!("nginx:2");
+    // A patch would take the image from the entry of the apply.
+    assert_eq!(means_of(&plan_for(&other_image, &applied)), "apply");
+}
+
+/// A patch would keep what another client has changed.
+#[test]
+fn change_that_also_restores_a_field_is_applied() {
+    let before = json!({"image": "nginx", "port": 80});
+    let mut observed = created(settled(&before), false);
+    let mut edited = plan_for(&before, &Observed::default());
+    let Action::Create { object, .. } = &mut edited.actions[0] else {
+        panic!()
+    };
+    object["spec"]["template"]["spec"]["enableServiceLinks"] = json!(true);
+    let child = change(&mut observed, &DEPLOYMENT);
+    let meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
+    child.digest = Child::read(&DEPLOYMENT, &meta, object).digest;
+    let plan = plan_for(&json!({"image": "nginx:2", "port": 80}), &observed);
+    assert_eq!(means_of(&plan), "apply");
+}
+
+/// It also has the default that an older operator may not have written.
+#[test]
+fn patch_of_a_new_image_has_the_image_and_what_records_it() {
+    let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
+    let plan = plan_for(&json!({"image": "nginx:2", "port": 80}), &observed);
+    let [
+        Action::Change {
+            object,
+            means: Means::Patch(patch),
+            ..
+        },
+    ] = &plan.actions[..]
+    else {
+        panic!("{plan:?}")
+    };
+    let expected = json!({"metadata": {"uid": "uid-of-Deployment", "annotations": object["metadata"]["annotations"]},
+        "spec": {"template": {"spec": {"containers": [
+            {"name": "app", "image": "nginx:2", "terminationMessagePolicy": "FallbackToLogsOnError"}]}}}});
+    assert_eq!(*patch, expected);
 }
 
 /// A volume has one source, and Kubernetes merges mounts by their path. Without the fold the old ones would stay.
@@ -143,10 +196,11 @@ fn new_source_or_path_of_a_volume_replaces_the_old_one() {
         json!({"mountPath": "/b", "emptyDir": {}}),
     ] {
         let plan = plan_for(&with(after.clone()), &created(settled(&before), false));
-        assert_eq!(fold_of(&plan), Some("replace"), "{after}");
+        assert_eq!(means_of(&plan), "replace", "{after}");
     }
     let other = with(json!({"mountPath": "/a", "emptyDir": {"sizeLimit": "1Mi"}}));
-    assert_eq!(fold_of(&plan_for(&other, &created(settled(&before), false))), None);
+    let plan = plan_for(&other, &created(settled(&before), false));
+    assert_eq!(means_of(&plan), "apply");
 }
 
 /// Kubernetes merges ports by number. Without the fold the old port would stay, with the same name.
@@ -155,11 +209,13 @@ fn new_port_replaces_the_old_one() {
     let observed = created(settled(&json!({"image": "nginx", "port": 80})), false);
     let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
     assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT), ("apply", &SERVICE)]);
-    assert!(
-        plan.actions
-            .iter()
-            .all(|action| matches!(action, Action::Apply { fold: Some(_), .. }))
-    );
+    assert!(plan.actions.iter().all(|action| matches!(
+        action,
+        Action::Change {
+            means: Means::FoldAndApply(_),
+            ..
+        }
+    )));
 }
 
 #[test]
@@ -327,8 +383,8 @@ fn unknown_previous_version_may_have_had_any_field() {
     let child = change(&mut observed, &DEPLOYMENT);
     child.desired_hash = Some("of another version".into());
     assert_eq!(
-        fold_of(&plan_for(&json!({"image": "nginx:2", "port": 80}), &observed)),
-        Some("replace")
+        means_of(&plan_for(&json!({"image": "nginx:2", "port": 80}), &observed)),
+        "replace"
     );
 }
 

@@ -77,7 +77,7 @@ mod tests {
             ..Child::default()
         };
         let observed = Observed {
-            children: vec![(ChildId::new(&DEPLOYMENT, "web"), child)],
+            children: vec![(ChildId::new(&DEPLOYMENT, "web"), child.into())],
             pods,
             ..Observed::default()
         };

@@ -6,6 +6,7 @@ use http::Request as HttpRequest;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{Request, Status};
 use model::children::INGRESS;
+use model::plan::Means;
 use model::plan::{name_conflict, ports_patch, recreate_patch};
 use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
@@ -39,14 +40,21 @@ impl Applier<'_> {
     pub async fn execute(&self, action: Action) -> Result<Outcome, Failure> {
         match action {
             Action::Create { id, object } => self.create(&id, &object).await,
-            Action::Apply {
+            Action::Change {
                 id,
                 object,
-                fold,
+                means,
                 because,
             } => {
-                info!(child = id.kind.as_str(), because, "applying");
-                self.apply(&id, &object, fold.map(|fold| fold.patch)).await
+                info!(child = id.kind.as_str(), because, "changing");
+                match means {
+                    Means::Apply => self.apply(&id, &object, None).await,
+                    Means::FoldAndApply(fold) => self.apply(&id, &object, Some(fold.patch)).await,
+                    Means::Patch(patch) => {
+                        let answer = self.send_patch(&id, &patch).await;
+                        self.changed(&id, answer)
+                    }
+                }
             }
             Action::Delete { id, uid } => self.delete(&id, &uid).await,
         }
@@ -105,21 +113,30 @@ impl Applier<'_> {
         if let Err(CallError::Refused(status)) = &answer
             && let Some(patch) = patch_before(status, id.kind, object)
         {
-            let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(&patch));
-            answer = match self.write("patch", id, request).await {
+            answer = match self.send_patch(id, &patch).await {
                 Ok(_) => self.send_apply(id, object).await,
                 Err(error) => Err(error),
             };
         }
+        self.changed(id, answer)
+    }
+
+    /// Stores the answer to a change.
+    fn changed(&self, id: &ChildId, answer: Result<Item<Arc<Child>>, CallError>) -> Result<Outcome, Failure> {
         match answer {
-            Ok(applied) => {
-                self.cache(id).upsert(applied);
+            Ok(changed) => {
+                self.cache(id).upsert(changed);
                 Ok(Outcome::Done)
             }
             // The object was deleted, whether or not another one has its name now.
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.forget(id)),
             Err(error) => Err(failure("patch", id, error)),
         }
+    }
+
+    async fn send_patch(&self, id: &ChildId, patch: &Value) -> Result<Item<Arc<Child>>, CallError> {
+        let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(patch));
+        self.write("patch", id, request).await
     }
 
     async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<Item<Arc<Child>>, CallError> {

@@ -23,7 +23,7 @@ use crate::key::Key;
 use crate::object_state::ObjectStates;
 use crate::object_state::owned_objects::Present;
 use crate::object_state::retry::Retries;
-use crate::primary::{Primary as _, ReadyState};
+use crate::primary::{Primary as _, ReadyState, Root};
 use crate::queue::Queue;
 use crate::result::{Error, ReconcileResult, Requeue};
 use crate::settings::IngressAddress;
@@ -97,6 +97,15 @@ impl Controller for Reconciler {
         informers::all(&self.stores, &self.queue)
     }
 
+    fn is_new(&self, key: &Key) -> bool {
+        match self.stores.apps.cache.get(key) {
+            Some(Root::Readable(app)) => is_new(&app),
+            Some(Root::Unreadable { .. }) => false,
+            // It was new, and was deleted.
+            None => true,
+        }
+    }
+
     fn keys(&self) -> Vec<Key> {
         self.stores.apps.cache.keys()
     }
@@ -143,7 +152,7 @@ impl Controller for Reconciler {
         }
         self.status_writer
             .finish(&context, &failures, |now| {
-                let observed = self.observe(&context.key);
+                let observed = self.observe(&context);
                 let failures = [failures.clone(), self.stores.children.outdated(&context.key, &observed)].concat();
                 let status = status(app, valid.as_ref().ok(), &observed, &failures, self.options, now);
                 StatusUpdate {
@@ -158,6 +167,11 @@ impl Controller for Reconciler {
     async fn report(&self, key: &Key, failure: Failure) {
         self.status_writer.report(key, failure).await;
     }
+}
+
+/// Whether an app was never reconciled to its end. Its children are created, which is rejected if they exist.
+fn is_new(app: &AppDeploy) -> bool {
+    app.status.is_none() && app.metadata.deletion_timestamp.is_none()
 }
 
 impl Reconciler {
@@ -206,9 +220,9 @@ impl Reconciler {
     }
 
     /// Returns the cached children and surroundings of an app.
-    fn observe(&self, app: &Key) -> Observed {
-        let mut observed = self.stores.observe(app);
-        self.states.add_probe_events(app, observed.pods.iter_mut());
+    fn observe(&self, context: &ReconcileContext<AppDeploy>) -> Observed {
+        let mut observed = self.stores.observe(&context.key, is_new(&context.object));
+        self.states.add_probe_events(&context.key, observed.pods.iter_mut());
         observed
     }
 

@@ -58,7 +58,7 @@ impl Children {
     }
 
     /// Adds the cached children of an app.
-    pub(super) fn observe(&self, app: &Key, observed: &mut Observed) {
+    pub(super) fn observe(&self, app: &Key, is_new: bool, observed: &mut Observed) {
         observed.kinds = self.kinds;
         for (kind, store) in self.all() {
             let Store { cache, health, .. } = &**store;
@@ -67,12 +67,13 @@ impl Children {
             } else {
                 cache.get(app).map(|child| (app.clone(), child)).into_iter().collect()
             };
-            observed.children.extend(
-                members
-                    .into_iter()
-                    .map(|(key, child)| (ChildId::new(kind, &key.name), (*child).clone())),
-            );
-            if let Some(why) = health.unseen(&app.namespace) {
+            let named = members
+                .into_iter()
+                .map(|(key, child)| (ChildId::new(kind, &key.name), child));
+            observed.children.extend(named);
+            if let Some(why) = health.unseen(&app.namespace)
+                && !(is_new && health.is_pending(&app.namespace))
+            {
                 observed.unknown.push((kind, why));
             }
         }

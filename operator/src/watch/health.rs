@@ -228,6 +228,14 @@ impl Health {
             .await;
     }
 
+    /// Whether the first list of a namespace has neither ended nor failed.
+    #[must_use]
+    pub fn is_pending(&self, namespace: &str) -> bool {
+        let conditions = self.0.borrow();
+        let condition = conditions.of(Some(namespace));
+        condition.is_some_and(|one| one.listed.is_none() && one.trouble.is_none())
+    }
+
     /// Returns why a namespace was not listed; `None` if it was.
     #[must_use]
     pub fn unseen(&self, namespace: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, POD, PODSET, SERVICE, ready, text, uid, web};
-use crate::lies::{Stage, continued, expired, of, starts, watches, without_initial_events};
+use crate::lies::{Stage, cluster, continued, expired, of, starts, watches, without_initial_events};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]
@@ -20,6 +20,40 @@ fn child_deleted_during_an_outage_of_the_watch_is_recreated() {
         stage.shop.delete(DEPLOYMENT, "shop");
     });
     stage.shop.until_back(DEPLOYMENT, &before);
+}
+
+/// After a restart, a user's new app must not wait until all children in the cluster were listed. An app that existed before waits: its
+/// children may not be listed yet.
+#[test]
+fn new_app_does_not_wait_for_the_lists_of_its_children() {
+    let stage = Stage::new("early");
+    stage.shop.settled_app("shop", web());
+    stage.operator.terminate();
+    let since = stage.asked();
+    let stalled = [DEPLOYMENT, SERVICE].map(|kind| stage.proxy.add(Rule::new(watches(kind), Action::StallAnswer)));
+    let second = cluster().spawn_operator_behind(&stage.proxy, &["--watch-namespace", "early"]);
+    stage.until_asked(since, &watches(DEPLOYMENT), 1);
+    stage.shop.set("shop", json!({"image": "nginx:1.28"}));
+    stage.shop.app("blog", web());
+    let blog = stage.shop.until_reported("blog");
+    for kind in [DEPLOYMENT, SERVICE, INGRESS] {
+        let owner = stage.shop.until_there(kind, "blog")["metadata"]["ownerReferences"][0]["uid"].clone();
+        assert_eq!(owner, blog["metadata"]["uid"]);
+    }
+    let writes = of(&stage.proxy.records()[since..], &Requests::writes());
+    assert!(writes.iter().all(|write| write.request.name != "shop"), "{writes:#?}");
+    for rule in stalled {
+        stage.proxy.remove(rule);
+    }
+    let image = |child: &Value| text(child, "/spec/template/spec/containers/0/image") == "nginx:1.28";
+    stage.shop.until(DEPLOYMENT, "shop", "it has the new image", image);
+    second.until_ready();
+    stage.shop.settle();
+    let creates = of(
+        &stage.proxy.records()[since..],
+        &Requests::with(&[Verb::Create]).named("blog"),
+    );
+    assert!(creates.iter().all(|create| create.status == Some(201)), "{creates:#?}");
 }
 
 /// Changes that no watch reports are found by the periodic list.

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use crd::AppDeploy;
-use model::desired::render;
-use model::digest::stable_hash;
+use model::desired::{desired_hash, render};
 use model::plan::{deletions_after, may_write};
 use model::{Action, ChildId, Desired, Failure, Observed, Plan, Valid, host, plan};
 
@@ -25,7 +24,7 @@ impl Reconciler {
         valid: &Valid<'_>,
     ) -> Result<Vec<Failure>, Error> {
         let (desired, conflict) = self.desired_children(context, valid);
-        let observed = self.observe(&context.key);
+        let observed = self.observe(context);
         let lost = self.record_owned(context, valid, &observed);
         let Plan {
             actions,
@@ -41,7 +40,7 @@ impl Reconciler {
         if let Some(manager) = other_scaler {
             self.warn_of_scaler(&context.object, &manager).await;
         }
-        self.record_owned(context, valid, &self.observe(&context.key));
+        self.record_owned(context, valid, &self.observe(context));
         Ok(failures)
     }
 
@@ -180,10 +179,10 @@ fn is_create(action: &Action) -> bool {
     matches!(action, Action::Create { .. })
 }
 
-/// Returns a hash of the child that an action writes.
+/// Returns the hash of the child that an action writes.
 fn content_hash(action: &Action) -> u64 {
     match action {
-        Action::Create { object, .. } | Action::Apply { object, .. } => stable_hash(object),
+        Action::Create { object, .. } | Action::Change { object, .. } => desired_hash(object),
         Action::Delete { .. } => 0,
     }
 }

@@ -21,7 +21,7 @@ use crate::stores::{AppPods, Classes, Store, Stores};
 /// Returns the informers of AppDeploys, their children and pods, and the cluster's IngressClasses.
 pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
     let (wake, wake_claimants) = (waking(queue), waking_claimants(stores, queue));
-    let mut all = vec![informer::<AppDeploy>(stores, Need::Always, wake_claimants.clone())];
+    let mut all = vec![informer::<AppDeploy>(stores, Need::Always, wake_claimants.clone()).for_new_objects()];
     all.extend(children(stores, &wake, &wake_claimants));
     let pods = Source::<AppPods> {
         resource: "pods",
@@ -64,7 +64,13 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
             wake: if kind.serves_hosts { wake_claimants } else { wake }.clone(),
             on_vanish: None,
         };
-        Informer::from(source).of_children(kind)
+        let informer = Informer::from(source).of_children(kind);
+        // Which app has a host is known when these and the apps were listed.
+        if kind.serves_hosts {
+            informer.for_new_objects()
+        } else {
+            informer
+        }
     };
     stores.children.all().map(informer).collect()
 }
