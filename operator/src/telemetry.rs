@@ -8,9 +8,10 @@ mod json;
 mod panics;
 mod traces;
 
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
+use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
 use crate::settings::{LogFormat, Settings};
 use json::{Fields, Lines};
@@ -19,15 +20,18 @@ pub use traces::Traces;
 /// The default filter. kube and the HTTP stack log only warnings.
 const DEFAULT: &str = "info,kube=warn,hyper=warn,tower=warn";
 
+/// The variable with a filter for all programs that log with `tracing`.
+const VARIABLE: &str = "RUST_LOG";
+
 /// Changes the log level.
 #[derive(Clone, Debug)]
-pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
+pub struct LogLevel(reload::Handle<Targets, Registry>);
 
 impl LogLevel {
     /// Returns the level of a process whose log was started elsewhere. It can't be changed.
     #[must_use]
     pub fn fixed() -> Self {
-        let (_, handle) = reload::Layer::new(EnvFilter::new(DEFAULT));
+        let (_, handle) = reload::Layer::new(Targets::new());
         Self(handle)
     }
 
@@ -42,7 +46,9 @@ impl LogLevel {
     /// # Errors
     /// Returns what is wrong with the filter; then the former one stays in force.
     pub fn set(&self, filter: &str) -> Result<(), String> {
-        let filter = EnvFilter::try_new(filter).map_err(|error| format!("invalid log filter {filter:?}: {error}"))?;
+        let filter: Targets = filter
+            .parse()
+            .map_err(|error| format!("invalid log filter {filter:?}: {error}"))?;
         self.0.reload(filter).map_err(|error| error.to_string())
     }
 }
@@ -52,10 +58,10 @@ impl LogLevel {
 /// # Errors
 /// Returns what is wrong with the filter, or with the address of the collector.
 pub fn start(settings: &Settings) -> anyhow::Result<(LogLevel, Traces)> {
-    let from_environment = std::env::var(EnvFilter::DEFAULT_ENV).ok();
+    let from_environment = std::env::var(VARIABLE).ok();
     let text = settings.log_level.as_deref().or(from_environment.as_deref());
     let text = text.unwrap_or(DEFAULT);
-    let filter = EnvFilter::try_new(text).map_err(|error| {
+    let filter: Targets = text.parse().map_err(|error| {
         anyhow::anyhow!("invalid log filter {text:?}: {error}; write it like info or info,operator=debug")
     })?;
     // The filter applies to log lines only, not to traces.
