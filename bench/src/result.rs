@@ -70,6 +70,9 @@ pub struct Converge {
 /// Measurements of an operator, in their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
+    /// The size of the program.
+    #[serde(default)]
+    pub program_mib: Option<f64>,
     /// From the start of the program until it is ready, without an app.
     pub start_ms: f64,
     /// Its memory after that.

@@ -99,6 +99,7 @@ impl Stage<'_> {
         let (heal_ms, lost) = self.block_on(drift::send_all(&self.cluster.people, &self.cluster.observer, changes))?;
         program.stop()?;
         let operator = Operator {
+            program_mib: self.program_mib()?,
             start_ms: ms(start),
             idle_mib: idle.now_mib,
             cpu_ms_per_app: ms(cpu) / number(size.apps),
@@ -247,6 +248,14 @@ impl Stage<'_> {
 
     fn requests(&self, request: impl Fn(&Key) -> Result<Sent>) -> Result<Vec<(Key, Sent)>> {
         self.keys.iter().map(|key| Ok((key.clone(), request(key)?))).collect()
+    }
+
+    fn program_mib(&self) -> Result<Option<f64>> {
+        let Some(program) = &self.entry.program else {
+            return Ok(None);
+        };
+        let bytes = usize::try_from(std::fs::metadata(program)?.len())?;
+        Ok(Some(number(bytes) / f64::from(1 << 20)))
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
