@@ -160,6 +160,7 @@ fn times(factor: f64) -> String {
     format!("{factor:.2} times")
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other values do not exist in every run")]
 fn all_converged(run: &Run) -> Option<f64> {
     Some(run.converge.all_s)
 }
@@ -168,6 +169,7 @@ fn cpu(run: &Run) -> Option<f64> {
     of(run, |it| it.cpu_ms_per_app)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "other values do not exist in every run")]
 fn server_cpu(run: &Run) -> Option<f64> {
     Some(run.converge.apiserver_cpu_s + run.converge.etcd_cpu_s)
 }
