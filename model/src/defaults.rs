@@ -82,7 +82,8 @@ pub(crate) fn volume(volume: &mut Value) {
 }
 
 /// Returns the default pull policy of an image.
-pub(crate) fn pull_policy(image: &str) -> &'static str {
+#[must_use]
+pub fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit('/').next().unwrap_or_default();
     let tag = last.split_once(':').map(|(_, tag)| tag);

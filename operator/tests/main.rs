@@ -29,6 +29,7 @@ mod panic;
 mod podset;
 mod queue;
 mod rights;
+mod random_apps;
 mod schema;
 mod seeded;
 mod seen;

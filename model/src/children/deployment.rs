@@ -134,8 +134,10 @@ fn fill_defaults(object: &mut Value) {
             "strategy": {"type": "RollingUpdate"}}),
     );
     if spec["strategy"]["type"] == "RollingUpdate" {
-        let most = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-        fill(&mut spec["strategy"], &most);
+        let strategy = &mut spec["strategy"];
+        fill(strategy, &json!({"rollingUpdate": {}}));
+        let most = json!({"maxSurge": "25%", "maxUnavailable": "25%"});
+        fill(&mut strategy["rollingUpdate"], &most);
     }
     defaults::pod_spec(&mut spec["template"]["spec"]);
 }

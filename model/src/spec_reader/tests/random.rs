@@ -1,0 +1,383 @@
+//! Random specs, with every field of an AppDeploy. Each field is a function; its values are valid for the schema.
+//!
+//! The operator's tests use this file, too: there, a real API server accepts the specs.
+
+use crd::AppDeploySpec;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::defaults;
+
+/// Returns a spec without fields that have their default.
+pub fn normalized(spec: &Value) -> AppDeploySpec {
+    let mut spec: AppDeploySpec = serde_json::from_value(spec.clone()).unwrap();
+    let has_port = spec.pod.container.port.is_some();
+    if !has_port {
+        spec.expose = None;
+    }
+    spec.host = spec.host.filter(|host| host != "shop.a");
+    spec.path = spec.path.filter(|path| path != "/");
+    let rollout = spec.rollout.take().map(|rollout| {
+        let usual = IntOrString::String("25%".to_owned());
+        crd::RolloutStrategy {
+            type_: rollout.type_.filter(|kind| *kind == crd::RolloutType::Recreate),
+            max_surge: rollout.max_surge.filter(|limit| *limit != usual),
+            max_unavailable: rollout.max_unavailable.filter(|limit| *limit != usual),
+            progress_deadline_seconds: rollout.progress_deadline_seconds.filter(|seconds| *seconds != 600),
+        }
+    });
+    spec.rollout = rollout.filter(|rollout| *rollout != crd::RolloutStrategy::default());
+    let pod = &mut spec.pod;
+    pod.security_profile = pod
+        .security_profile
+        .filter(|profile| *profile != crd::SecurityProfile::Baseline);
+    for var in &mut pod.container.env {
+        var.value = var.value.take().filter(|value| !value.is_empty());
+    }
+    pod.container.resources = pod
+        .container
+        .resources
+        .take()
+        .filter(|resources| !resources.requests.is_empty() || !resources.limits.is_empty());
+    let image = pod.container.image.clone();
+    pod.container.image_pull_policy = pod
+        .container
+        .image_pull_policy
+        .filter(|policy| policy.as_str() != defaults::pull_policy(&image));
+    for volume in &mut pod.volumes {
+        volume.read_only = volume.read_only.filter(|is| *is && volume.empty_dir.is_some());
+        if let Some(image) = &mut volume.image {
+            let usual = defaults::pull_policy(&image.reference);
+            image.pull_policy = image.pull_policy.filter(|policy| policy.as_str() != usual);
+        }
+    }
+    pod.automount_service_account_token = pod.automount_service_account_token.filter(|mounts| *mounts);
+    if let Some(check) = &mut pod.container.health_check {
+        check.port = check.port.filter(|port| Some(*port) != pod.container.port);
+        check.period_seconds = check.period_seconds.filter(|seconds| *seconds != 10);
+        check.timeout_seconds = check.timeout_seconds.filter(|seconds| *seconds != 1);
+        // A startup probe checks every two seconds.
+        let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
+        check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
+    }
+    if let Some(probes) = &mut pod.container.probes {
+        for probe in [&mut probes.readiness, &mut probes.liveness, &mut probes.startup] {
+            let Some(probe) = probe else { continue };
+            if let Some(http) = &mut probe.http_get {
+                http.path = http.path.take().filter(|path| path != "/");
+                http.scheme = http.scheme.filter(|scheme| *scheme != crd::HttpScheme::Http);
+            }
+            probe.initial_delay_seconds = probe.initial_delay_seconds.filter(|seconds| *seconds != 0);
+            probe.period_seconds = probe.period_seconds.filter(|seconds| *seconds != 10);
+            probe.timeout_seconds = probe.timeout_seconds.filter(|seconds| *seconds != 1);
+            probe.success_threshold = probe.success_threshold.filter(|count| *count != 1);
+            probe.failure_threshold = probe.failure_threshold.filter(|count| *count != 3);
+        }
+    }
+    pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
+    for port in &mut pod.container.ports {
+        port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);
+    }
+    // Kubernetes has no field for a pod without any.
+    pod.container.probes = pod
+        .container
+        .probes
+        .take()
+        .filter(|probes| *probes != crd::Probes::default());
+    spec
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-z][a-z0-9]{0,6}"
+}
+
+fn variable() -> impl Strategy<Value = Value> {
+    let key = |field: &'static str| {
+        (text(), text(), proptest::option::of(any::<bool>())).prop_map(move |(name, key, optional)| {
+            let mut source = json!({"name": name, "key": key});
+            if let Some(optional) = optional {
+                source["optional"] = json!(optional);
+            }
+            json!({"valueFrom": {field: source}})
+        })
+    };
+    prop_oneof![
+        "[ -~]{0,6}".prop_map(|value| json!({"value": value})),
+        Just(json!({})),
+        key("secretKeyRef"),
+        key("configMapKeyRef"),
+        proptest::sample::select(crd::FieldPath::ALL.to_vec())
+            .prop_map(|path| json!({"valueFrom": {"fieldRef": {"fieldPath": path}}})),
+    ]
+}
+
+fn env_from() -> impl Strategy<Value = Value> {
+    let object = (
+        proptest::option::of("[A-Z]{1,3}_"),
+        any::<bool>(),
+        text(),
+        proptest::option::of(any::<bool>()),
+    );
+    let object = object.prop_map(|(prefix, is_secret, name, optional)| {
+        let field = if is_secret { "secretRef" } else { "configMapRef" };
+        json!({"prefix": prefix, field: {"name": name, "optional": optional}})
+    });
+    proptest::collection::vec(object, 0..3).prop_map(|objects| json!(objects))
+}
+
+fn amounts() -> impl Strategy<Value = Value> {
+    let amount = prop_oneof![Just("500m"), Just("0.5"), Just("1"), Just("64Mi"), Just("1e3")];
+    proptest::collection::btree_map(prop_oneof![Just("cpu"), Just("memory")], amount, 0..3)
+        .prop_map(|amounts| json!(amounts))
+}
+
+/// Removes the limits of resources that have a request, because a limit must not be below its request.
+fn apart(mut limits: Value, requests: &Value) -> Value {
+    if let Some(limits) = limits.as_object_mut() {
+        limits.retain(|name, _| requests.get(name).is_none());
+    }
+    limits
+}
+
+fn health() -> impl Strategy<Value = Value> {
+    let maybe = |range: std::ops::RangeInclusive<i32>| proptest::option::of(range);
+    (
+        proptest::option::of("/[a-z]{0,5}"),
+        maybe(1..=65535),
+        maybe(1..=3600),
+        maybe(1..=300),
+        maybe(1..=3600),
+    )
+        .prop_map(|(path, port, period, timeout, startup)| {
+            json!({"path": path, "port": port, "periodSeconds": period, "timeoutSeconds": timeout,
+                "startupSeconds": startup})
+        })
+}
+
+fn probe() -> impl Strategy<Value = Value> {
+    let maybe = |range: std::ops::RangeInclusive<i32>| proptest::option::of(range);
+    let port = || 1..=65535;
+    let http = (
+        proptest::option::of("/[a-z]{0,5}"),
+        port(),
+        proptest::option::of(prop_oneof![Just("HTTP"), Just("HTTPS")]),
+        proptest::collection::vec("[A-Z]{1,3}", 0..3),
+    );
+    let http = http.prop_map(|(path, port, scheme, headers)| {
+        let headers: Vec<Value> = headers.iter().map(|name| json!({"name": name, "value": "a"})).collect();
+        json!({"httpGet": {"path": path, "port": port, "scheme": scheme, "httpHeaders": headers}})
+    });
+    let checks = prop_oneof![
+        http,
+        port().prop_map(|port| json!({"tcpSocket": {"port": port}})),
+        (port(), proptest::option::of(text()))
+            .prop_map(|(port, service)| json!({"grpc": {"port": port, "service": service}})),
+        proptest::collection::vec("[ -~]{1,5}", 1..3).prop_map(|command| json!({"exec": {"command": command}})),
+    ];
+    let times = (maybe(0..=99), maybe(1..=99), maybe(1..=99), maybe(1..=9), maybe(1..=99));
+    (checks, times, maybe(1..=99)).prop_map(|(mut probe, (delay, period, timeout, successes, failures), grace)| {
+        probe["initialDelaySeconds"] = json!(delay);
+        probe["periodSeconds"] = json!(period);
+        probe["timeoutSeconds"] = json!(timeout);
+        probe["successThreshold"] = json!(successes);
+        probe["failureThreshold"] = json!(failures);
+        probe["terminationGracePeriodSeconds"] = json!(grace);
+        probe
+    })
+}
+
+fn probes() -> impl Strategy<Value = Value> {
+    let maybe = || proptest::option::of(probe());
+    (maybe(), maybe(), maybe()).prop_map(|(readiness, liveness, startup)| {
+        let mut probes = json!({"readiness": readiness, "liveness": liveness, "startup": startup});
+        for (name, field) in [
+            ("readiness", "terminationGracePeriodSeconds"),
+            ("liveness", "successThreshold"),
+            ("startup", "successThreshold"),
+        ] {
+            if let Some(probe) = probes[name].as_object_mut() {
+                probe.remove(field);
+            }
+        }
+        probes
+    })
+}
+
+fn volume() -> impl Strategy<Value = Value> {
+    let file = (text(), "[a-z]{1,3}(/[a-z]{1,3})?").prop_map(|(key, path)| json!({"key": key, "path": path}));
+    let files = proptest::collection::vec(file, 0..3);
+    let maybe = || proptest::option::of(any::<bool>());
+    let keys = (any::<bool>(), text(), files, maybe()).prop_map(|(is_secret, name, files, optional)| {
+        let (kind, field) = if is_secret {
+            ("secret", "secretName")
+        } else {
+            ("configMap", "name")
+        };
+        json!({kind: {field: name, "items": files, "optional": optional}})
+    });
+    let size = proptest::option::of(prop_oneof![Just("64Mi"), Just("0.5Gi"), Just("1e6")]);
+    let dir = (any::<bool>(), size, maybe()).prop_map(|(in_memory, size, read_only)| {
+        json!({"emptyDir": {"medium": in_memory.then_some("Memory"), "sizeLimit": size}, "readOnly": read_only})
+    });
+    let policy = proptest::option::of(prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")]);
+    let image = (prop_oneof![Just("assets"), Just("assets:1.4")], policy)
+        .prop_map(|(image, policy)| json!({"image": {"reference": image, "pullPolicy": policy}}));
+    prop_oneof![keys, dir, image]
+}
+
+fn volumes() -> impl Strategy<Value = Value> {
+    let volumes = proptest::collection::btree_map("(/[a-z0-9._]{0,2}[a-z]){1,2}", volume(), 0..4);
+    volumes.prop_map(|volumes| {
+        let named = volumes.into_iter().enumerate().map(|(number, (path, mut volume))| {
+            volume["name"] = json!(format!("v{number}"));
+            volume["mountPath"] = json!(path);
+            volume
+        });
+        named.collect()
+    })
+}
+
+fn account() -> impl Strategy<Value = (Value, Value)> {
+    let account = (
+        prop_oneof![Just("default".to_owned()), text()],
+        proptest::option::of(any::<bool>()),
+    );
+    proptest::option::of(account).prop_map(|account| match account {
+        Some((name, token)) => (json!({"name": name}), json!(token)),
+        None => (Value::Null, Value::Null),
+    })
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let image = prop_oneof![
+        Just("nginx"),
+        Just("nginx:latest"),
+        Just("ghcr.io/acme/shop:1.4"),
+        Just("localhost:5000/shop@sha256:0123456789abcdef0123456789abcdef"),
+    ];
+    let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")];
+    (
+        image,
+        (proptest::collection::btree_map("[A-Z]{1,3}", variable(), 0..4), env_from()),
+        proptest::collection::vec("[ -~]{1,5}", 0..3),
+        proptest::collection::vec("[ -~]{1,5}", 0..3),
+        proptest::option::of((amounts(), amounts())),
+        prop_oneof![
+            Just(json!({})),
+            health().prop_map(|check| json!({"healthCheck": check})),
+            probes().prop_map(|probes| json!({"probes": probes})),
+        ],
+        proptest::option::of(policy),
+        (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
+        any::<bool>(),
+        (volumes(), account()),
+    )
+        .prop_map(
+            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token)))| {
+                let env: Vec<Value> = env
+                    .into_iter()
+                    .map(|(name, mut var)| {
+                        var["name"] = json!(name);
+                        var
+                    })
+                    .collect();
+                let [secrets, queues] = [secrets, queues]
+                    .map(|names| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
+                json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
+                "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
+                "healthCheck": health["healthCheck"], "probes": health["probes"], "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
+                "volumes": volumes, "serviceAccount": account, "automountServiceAccountToken": token,
+                "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
+            },
+        )
+}
+
+fn rollout() -> impl Strategy<Value = Value> {
+    let limit = || {
+        proptest::option::of(prop_oneof![
+            (1..=1000).prop_map(|count| json!(count)),
+            (1..=100).prop_map(|share| json!(format!("{share}%"))),
+        ])
+    };
+    let type_ = prop_oneof![Just(Value::Null), Just(json!("RollingUpdate")), Just(json!("Recreate"))];
+    let deadline = proptest::option::of(5..=9999);
+    (type_, limit(), limit(), deadline).prop_map(|(type_, surge, unavailable, deadline)| {
+        let mut rollout = json!({"type": type_, "progressDeadlineSeconds": deadline});
+        if type_ != "Recreate" {
+            rollout["maxSurge"] = json!(surge);
+            rollout["maxUnavailable"] = json!(unavailable);
+        }
+        rollout
+    })
+}
+
+/// Ports with other names and numbers than the main one, of which the number is below 100.
+fn ports() -> impl Strategy<Value = Value> {
+    let protocol = prop_oneof![
+        Just(Value::Null),
+        Just(json!("TCP")),
+        Just(json!("UDP")),
+        Just(json!("SCTP"))
+    ];
+    let port = (
+        protocol,
+        proptest::option::of(prop_oneof![Just("grpc"), Just("kubernetes.io/h2c")]),
+    );
+    proptest::collection::btree_map("[a-z]{1,3}", port, 0..3).prop_map(|ports| {
+        let ports = ports.into_iter().zip(100..);
+        let port = |((name, (protocol, app_protocol)), number)| json!({"name": name, "port": number, "protocol": protocol, "appProtocol": app_protocol});
+        json!(ports.map(port).collect::<Vec<Value>>())
+    })
+}
+
+fn shutdown() -> impl Strategy<Value = (Option<i64>, Option<i64>)> {
+    let grace = proptest::option::of(prop_oneof![Just(0), 1..=99_i64]);
+    (grace, 1..=99_i64, any::<bool>()).prop_map(|(grace, sleep, sleeps)| {
+        let sleep = Some(sleep).filter(|sleep| sleeps && *sleep < grace.unwrap_or(30));
+        (grace, sleep)
+    })
+}
+
+pub fn spec() -> impl Strategy<Value = Value> {
+    let route = (
+        proptest::option::of(prop_oneof![
+            Just("shop.example.com".to_owned()),
+            Just("shop.a".to_owned())
+        ]),
+        proptest::option::of(prop_oneof![Just("/"), Just("/cart")]),
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+    );
+    let count = (0..9, any::<bool>(), shutdown(), proptest::option::of(rollout()));
+    let port = prop_oneof![1..=99, 200..=65535];
+    let port = proptest::option::of((port, ports()));
+    (pod(), count, port, any::<bool>(), route).prop_map(
+        |(mut spec, (replicas, paused, (grace, sleep), rollout), port, inside, (host, path, class, secret))| {
+            spec["replicas"] = json!(replicas);
+            spec["paused"] = json!(paused);
+            spec["rollout"] = json!(rollout);
+            spec["terminationGracePeriodSeconds"] = json!(grace);
+            spec["preStopSleepSeconds"] = json!(sleep);
+            match port {
+                Some((port, ports)) if inside => {
+                    spec["port"] = json!(port);
+                    spec["ports"] = ports;
+                    spec["expose"] = json!("Cluster");
+                }
+                Some((port, ports)) => {
+                    spec["port"] = json!(port);
+                    spec["ports"] = ports;
+                    spec["host"] = json!(host);
+                    spec["path"] = json!(path);
+                    spec["ingressClassName"] = json!(class);
+                    spec["tls"] = json!(secret.map(|secret| json!({"secretName": secret})));
+                }
+                // A health check needs a port to ask.
+                None if spec["healthCheck"]["port"].is_null() => spec["healthCheck"] = Value::Null,
+                None => {}
+            }
+            spec
+        },
+    )
+}
