@@ -43,7 +43,8 @@ pub struct AppDeployStatus {
     pub cause: Option<Cause>,
     /// `Ready` (Unknown if the operator does not know the current state), and, only while they are true, `Reconciling` (not
     /// ready, but may become ready without a change of the spec) and `Stalled` (does not become ready without a change).
-    /// `Exposed` says whether the application can be reached from outside.
+    /// `Exposed` says whether the application can be reached from outside. `FieldsDropped` is set if the API server has not
+    /// stored some fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
@@ -195,7 +196,7 @@ pub mod condition {
     /// A pod of a PodSet could not be created or deleted. Named as in a ReplicaSet.
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
     /// All types that the operator writes. Other controllers may write others.
-    pub const OURS: [&str; 5] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE];
+    pub const OURS: [&str; 6] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE, FIELDS_DROPPED];
 }
 
 #[cfg(test)]
@@ -205,6 +206,9 @@ mod tests {
     #[test]
     fn type_of_an_address_is_detected() {
         for (text, kind) in [
+    /// The API server has not stored some fields of a child: it is too old, a feature gate is off, or a policy removes them.
+    /// Only while it is true.
+    pub const FIELDS_DROPPED: &str = "FieldsDropped";
             ("10.0.0.7", AddressType::IPAddress),
             ("2001:db8::1", AddressType::IPAddress),
             ("lb.example.com", AddressType::Hostname),

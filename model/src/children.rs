@@ -23,7 +23,7 @@ pub use deployment::DEPLOYMENT;
 pub(crate) use deployment::settings;
 pub use ingress::INGRESS;
 pub(crate) use ingress::awaits_address;
-pub use observed::{Cached, IngressClasses, Observed};
+pub use observed::{Cached, DroppedFields, IngressClasses, Observed};
 pub use service::SERVICE;
 
 /// All kinds, in the order in which children are written.

@@ -73,6 +73,16 @@ impl Digest {
     }
 }
 
+/// Returns the paths of the fields of `wanted` that a stored object does not have at all. Fields with another value are not
+/// included.
+#[must_use]
+pub fn missing(wanted: &Value, stored: &Value) -> Vec<String> {
+    let stored = paths(stored);
+    let mut wanted: Vec<String> = paths(wanted).into_iter().collect();
+    wanted.retain(|path| !stored.contains(path));
+    wanted
+}
+
 /// Returns a hash of an object that is the same in every process, for every build and every order of keys. It is stored in
 /// annotations, and proves nothing about an object that another client may have edited.
 #[must_use]

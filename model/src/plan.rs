@@ -123,7 +123,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
                 Cached::Present(child) if !child.is_controlled_by(&app.uid) => {
                     plan.failures.push(name_conflict(&id, &app.name, child));
                 }
-                Cached::Present(child) => plan.apply(app, id, child, &wanted.object),
+                Cached::Present(child) => plan.apply(app, id, child, &wanted.object, observed),
             }
         }
         // A kind that can't be listed is not pruned.
@@ -138,9 +138,11 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
 
 impl Plan {
     /// Plans the write of a child, if it differs from the desired one.
-    fn apply(&mut self, app: &Valid<'_>, id: ChildId, child: &Child, wanted: &Value) {
+    fn apply(&mut self, app: &Valid<'_>, id: ChildId, child: &Child, wanted: &Value, observed: &Observed) {
         let wanted = &*deferred_defaults::defer(wanted, &child.digest);
-        let Some(because) = child.digest.lacks(wanted) else {
+        let dropped = observed.dropped(&id, wanted);
+        let counts = |path: &str| !dropped.iter().any(|dropped| dropped == path);
+        let Some(because) = child.digest.lacks_where(wanted, counts) else {
             return;
         };
         if because == "spec.replicas" {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use crate::children::{INGRESS, Rollout, SERVICE, awaits_address};
+use crate::children::{DroppedFields, INGRESS, Rollout, SERVICE, awaits_address};
 use crate::conditions::Conditions;
 use crate::diagnose::{self, Diagnosis, Subject};
 use crate::pod::EventQuery;
@@ -78,7 +78,7 @@ pub fn status(
             message: found.message.clone(),
             next: found.next.as_ref().map(ToString::to_string),
         }),
-        conditions: conditions(app, &found, exposed(valid, observed, &found), now),
+        conditions: conditions(app, &found, exposed(valid, observed, &found), dropped(observed), now),
         revisions: before.map(|status| status.revisions.clone()).unwrap_or_default(),
     };
     // A new revision without other changes does not cause a write.
@@ -128,6 +128,7 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let make = Conditions {
+    dropped: Option<String>,
         before: app.status.as_ref().map_or(&[], |status| &status.conditions),
         generation: app.metadata.generation,
         now,
@@ -139,9 +140,19 @@ fn conditions(
     make.with_other_conditions(conditions)
 }
 
+    if let Some(message) = dropped {
+        conditions.push(make.one(condition::FIELDS_DROPPED, true, "NotStored", &message));
+    }
 /// Returns after how long [`status`] changes although no object does: a restarted container has run for long enough, or a
 /// container has failed its health check for long enough. `None` if it does not change.
 #[must_use]
+/// Returns the message about fields of children that the API server has not stored.
+fn dropped(observed: &Observed) -> Option<String> {
+    let children = observed.dropped.iter().map(DroppedFields::message);
+    let message = children.collect::<Vec<_>>().join("; ");
+    (!message.is_empty()).then_some(message)
+}
+
 pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let now = now.as_second();
     let at = observed.pods.iter().filter_map(|pod| pod.changes_at(now)).min()?;

@@ -7,7 +7,10 @@ pub mod pods;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded.
-    Done,
+    Done {
+        /// The paths of the fields that the API server has not stored.
+        dropped: Vec<String>,
+    },
     /// The cached object was outdated and has been corrected: the object must be reconciled again.
     Stale,
 }

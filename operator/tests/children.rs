@@ -4,6 +4,7 @@
 
 mod chain;
 mod drift;
+mod dropped;
 mod fight;
 mod kinds;
 mod large;

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::child::Child;
 use super::{CHILDREN, ChildId, ChildKind};
+use crate::desired::desired_hash;
 use crate::pod::PodState;
 
 /// The result of a cache lookup.
@@ -41,6 +44,32 @@ pub struct Observed {
     pub pods: Vec<PodState>,
     /// The IngressClasses of the cluster.
     pub ingress_classes: IngressClasses,
+    /// The fields of children that the API server has not stored.
+    pub dropped: Vec<DroppedFields>,
+}
+
+impl DroppedFields {
+    /// Returns a sentence for the condition and the Event.
+    #[must_use]
+    pub fn message(&self) -> String {
+        format!(
+            "the API server has not stored {} of {} {}: it is too old, a feature gate is off, or a policy removes the field",
+            self.paths.join(", "),
+            self.id.kind.kind,
+            self.id.name
+        )
+    }
+}
+
+/// The fields of a child that the API server has not stored although they were sent. Sending them again would change nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedFields {
+    /// The child.
+    pub id: ChildId,
+    /// The hash of the desired child that was sent.
+    pub content: u64,
+    /// The paths of the fields.
+    pub paths: Vec<String>,
 }
 
 impl Default for Observed {
@@ -51,6 +80,7 @@ impl Default for Observed {
             unknown: Vec::new(),
             pods: Vec::new(),
             ingress_classes: IngressClasses::default(),
+            dropped: Vec::new(),
         }
     }
 }
@@ -64,6 +94,14 @@ impl Observed {
             None if self.why_unknown(id.kind).is_some() => Cached::Unknown,
             None => Cached::Absent,
         }
+    }
+
+    /// Returns the fields of a desired child that the API server does not store.
+    #[must_use]
+    pub fn dropped(&self, id: &ChildId, desired: &Value) -> &[String] {
+        let of_child = self.dropped.iter().find(|dropped| dropped.id == *id);
+        let of_child = of_child.filter(|dropped| dropped.content == desired_hash(desired));
+        of_child.map_or(&[], |dropped| &dropped.paths)
     }
 
     /// Returns the children of a kind.

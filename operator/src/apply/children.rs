@@ -6,10 +6,12 @@ use http::Request as HttpRequest;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{Request, Status};
 use model::children::INGRESS;
+use model::digest::missing;
 use model::plan::Means;
 use model::plan::{name_conflict, ports_patch, recreate_patch};
 use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tracing::{debug, info};
 
 use super::Outcome;
@@ -52,7 +54,7 @@ impl Applier<'_> {
                     Means::FoldAndApply(fold) => self.apply(&id, &object, Some(fold.patch)).await,
                     Means::Patch(patch) => {
                         let answer = self.send_patch(&id, &patch).await;
-                        self.changed(&id, answer)
+                        self.changed(&id, &object, answer)
                     }
                 }
             }
@@ -69,8 +71,7 @@ impl Applier<'_> {
         match self.write("create", id, request).await {
             Ok(created) => {
                 info!(child = id.kind.as_str(), "created");
-                self.cache(id).upsert(created);
-                Ok(Outcome::Done)
+                Ok(self.stored(id, object, created))
             }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(id).await,
             Err(error) => Err(failure("create", id, error)),
@@ -82,11 +83,11 @@ impl Applier<'_> {
     async fn read_name_owner(&self, id: &ChildId) -> Result<Outcome, Failure> {
         let request = self.collection(id).get(&id.name, &GetParams::default());
         match self.write("get", id, request).await {
-            Ok(found) if found.value.is_controlled_by(self.uid) => {
-                self.cache(id).upsert(found);
+            Ok(found) if found.child.value.is_controlled_by(self.uid) => {
+                self.cache(id).upsert(found.child);
                 Ok(Outcome::Stale)
             }
-            Ok(found) => Err(name_conflict(id, &self.app.name, &found.value)),
+            Ok(found) => Err(name_conflict(id, &self.app.name, &found.child.value)),
             Err(CallError::Refused(status)) if status.is_not_found() => Ok(Outcome::Stale),
             Err(error) => Err(failure("get", id, error)),
         }
@@ -118,28 +119,35 @@ impl Applier<'_> {
                 Err(error) => Err(error),
             };
         }
-        self.changed(id, answer)
+        self.changed(id, object, answer)
     }
 
     /// Stores the answer to a change.
-    fn changed(&self, id: &ChildId, answer: Result<Item<Arc<Child>>, CallError>) -> Result<Outcome, Failure> {
+    fn changed(&self, id: &ChildId, object: &Value, answer: Result<Answer, CallError>) -> Result<Outcome, Failure> {
         match answer {
-            Ok(changed) => {
-                self.cache(id).upsert(changed);
-                Ok(Outcome::Done)
-            }
+            Ok(changed) => Ok(self.stored(id, object, changed)),
             // The object was deleted, whether or not another one has its name now.
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.forget(id)),
             Err(error) => Err(failure("patch", id, error)),
         }
     }
 
-    async fn send_patch(&self, id: &ChildId, patch: &Value) -> Result<Item<Arc<Child>>, CallError> {
+    async fn send_patch(&self, id: &ChildId, patch: &Value) -> Result<Answer, CallError> {
         let request = self.collection(id).patch(&id.name, &by_us(), &Patch::Strategic(patch));
         self.write("patch", id, request).await
     }
 
-    async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<Item<Arc<Child>>, CallError> {
+    /// Stores the answer to a write, and finds out which fields it lacks.
+    fn stored(&self, id: &ChildId, sent: &Value, answer: Answer) -> Outcome {
+        let dropped = match answer.child.value.digest.lacks(sent) {
+            Some(_) => missing(sent, &answer.whole()),
+            None => Vec::new(),
+        };
+        self.cache(id).upsert(answer.child);
+        Outcome::Done { dropped }
+    }
+
+    async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<Answer, CallError> {
         let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
         let request = self.collection(id).patch(&id.name, &params, &Patch::Apply(object));
         self.write("patch", id, request).await
@@ -163,7 +171,7 @@ impl Applier<'_> {
         )
         .await
         {
-            Ok(answer) => {
+            Ok((_, answer)) => {
                 info!(child = id.kind.as_str(), "deleted what is no longer wanted");
                 let cache = self.cache(id);
                 match answer.outcome {
@@ -175,7 +183,7 @@ impl Applier<'_> {
                         cache.forget(&self.key(id));
                     }
                 }
-                Ok(Outcome::Done)
+                Ok(Outcome::Done { dropped: Vec::new() })
             }
             Err(CallError::Refused(status)) if status.is_not_found() || is_another_uid(&status) => Ok(self.forget(id)),
             Err(error) => Err(failure("delete", id, error)),
@@ -192,7 +200,7 @@ impl Applier<'_> {
         verb: &'static str,
         id: &ChildId,
         request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Item<Arc<Child>>, CallError> {
+    ) -> Result<Answer, CallError> {
         exchange(self.caller, verb, id.kind, &id.name, request).await
     }
 
@@ -219,8 +227,8 @@ pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result
     match exchange(caller, "get", kind, &app.name, request).await {
         Ok(found) => {
             // This includes the Ingress of a deleted app of the same name, which serves until it is garbage-collected.
-            if found.value.is_of_app(&app.name) {
-                stores.children.of(kind).cache.upsert(found);
+            if found.child.value.is_of_app(&app.name) {
+                stores.children.of(kind).cache.upsert(found.child);
             }
             Ok(())
         }
@@ -237,9 +245,10 @@ async fn exchange(
     kind: &'static ChildKind,
     name: &str,
     request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
-) -> Result<Item<Arc<Child>>, CallError> {
-    match about(name, send(caller, verb, kind, request).await?)?.outcome {
-        Reducing::Kept(child) => Ok(child),
+) -> Result<Answer, CallError> {
+    let (text, reduced) = send(caller, verb, kind, request).await?;
+    match about(name, reduced)?.outcome {
+        Reducing::Kept(child) => Ok(Answer { text, child }),
         Reducing::Ignored | Reducing::Failed => Err(CallError::Lost("the answer could not be read".to_owned())),
     }
 }
@@ -249,8 +258,26 @@ async fn send(
     verb: &'static str,
     kind: &'static ChildKind,
     request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
-) -> Result<Reduced<ChildObject>, CallError> {
-    reading(kind, caller.send(verb, kind.plural, request)).await
+) -> Result<(Box<RawValue>, Reduced<ChildObject>), CallError> {
+    reading(kind, async {
+        let text: Box<RawValue> = caller.send(verb, kind.plural, request).await?;
+        let reduced = Reduced::parse(&text).map_err(|error| CallError::Lost(error.to_string()))?;
+        Ok((text, reduced))
+    })
+    .await
+}
+
+/// An answer about a child.
+struct Answer {
+    text: Box<RawValue>,
+    child: Item<Arc<Child>>,
+}
+
+impl Answer {
+    /// Parses the whole object.
+    fn whole(&self) -> Value {
+        serde_json::from_str(self.text.get()).unwrap_or_default()
+    }
 }
 
 fn failure(verb: &str, id: &ChildId, error: CallError) -> Failure {

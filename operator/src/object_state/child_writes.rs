@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::ChildId;
+use model::children::DroppedFields;
 use tokio::time::Instant;
 
 /// How often a write of a child may be repeated immediately because it was undone. Manual changes never reach this number; a
@@ -18,6 +19,8 @@ pub struct ChildWrites {
     repairs: Option<Repairs>,
     /// What was last written to each child, as a hash.
     written: Vec<(ChildId, u64)>,
+    /// What the API server has not stored of them. A restart of the operator costs one more write of such a child.
+    dropped: Vec<DroppedFields>,
 }
 
 /// The writes that were undone and repeated, for one generation of the object.
@@ -45,6 +48,23 @@ impl ChildWrites {
     pub fn written(&mut self, child: ChildId, content: u64) {
         self.written.retain(|(known, _)| *known != child);
         self.written.push((child, content));
+    }
+
+    /// Records which fields of a child the API server has not stored. Returns whether that is news.
+    pub fn set_dropped(&mut self, dropped: DroppedFields) -> bool {
+        let known = self.dropped.iter().position(|known| known.id == dropped.id);
+        let known = known.map(|at| self.dropped.swap_remove(at));
+        let is_news = !dropped.paths.is_empty() && known.is_none_or(|known| known.paths != dropped.paths);
+        if !dropped.paths.is_empty() {
+            self.dropped.push(dropped);
+        }
+        is_news
+    }
+
+    /// Returns the fields of children that the API server has not stored.
+    #[must_use]
+    pub fn dropped(&self) -> &[DroppedFields] {
+        &self.dropped
     }
 
     /// Whether the last write of a child was the same and has succeeded: if it is needed again, another writer has undone it.

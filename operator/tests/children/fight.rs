@@ -72,7 +72,7 @@ fn many_restarts_in_a_row_are_not_reported_as_overruled() {
 }
 
 /// Has the API server change the Deployments of a namespace on their way.
-fn policy(name: &str, patch_type: &str, field: &str, expression: &str) -> String {
+pub fn policy(name: &str, patch_type: &str, field: &str, expression: &str) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
             "spec": {"reinvocationPolicy": "IfNeeded",

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use crd::AppDeploy;
+use model::children::DroppedFields;
 use model::desired::{desired_hash, render};
 use model::plan::{deletions_after, may_write};
 use model::{Action, ChildId, Desired, Failure, Observed, Plan, Valid, host, plan};
+use tracing::warn;
 
 use super::super::status_writer::{OwnerState, ReconcileContext};
 use super::Reconciler;
@@ -132,9 +134,13 @@ impl Reconciler {
             }
             let (id, written) = (action.id().clone(), content_hash(&action));
             match self.execute(&applier, action).await {
-                Ok(Outcome::Done) => {
-                    self.states
-                        .with(&context.key, |state| state.child_writes.written(id, written));
+                Ok(Outcome::Done { dropped: paths }) => {
+                    let dropped = DroppedFields {
+                        id,
+                        content: written,
+                        paths,
+                    };
+                    self.note_write(context, dropped).await;
                 }
                 Ok(Outcome::Stale) => return Err(Error::Stale),
                 Err(failure) => {
@@ -149,6 +155,21 @@ impl Reconciler {
             }
         }
         Ok(failures)
+    }
+
+    /// Records a write that has succeeded. An Event reports fields that the API server has not stored, once.
+    async fn note_write(&self, context: &ReconcileContext<AppDeploy>, dropped: DroppedFields) {
+        let message = (!dropped.paths.is_empty()).then(|| dropped.message());
+        let is_news = self.states.with(&context.key, |state| {
+            state.child_writes.written(dropped.id.clone(), dropped.content);
+            state.child_writes.set_dropped(dropped)
+        });
+        if let (Some(true), Some(message)) = (is_news, message) {
+            warn!(message, "fields were not stored, and are not written again");
+            self.status_writer
+                .warn(&context.object, "FieldsDropped", &message)
+                .await;
+        }
     }
 
     /// Executes one action. The host of an Ingress stays reserved until the result is known.
