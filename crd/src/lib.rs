@@ -16,10 +16,11 @@ pub mod status;
 pub use app::{AppDeploy, AppDeploySpec, Expose, Tls};
 pub use kind::{Kind, Names};
 pub use pod::{
-    ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource, EnvVar,
-    EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader, HttpScheme,
-    ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, NamedPort, PodFields, PortProtocol, Probe,
-    Probes, Resources, SecretVolume, SecurityProfile, ServiceAccount, TcpSocketAction, Volume,
+    ConfigMapStatus, ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource,
+    EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader,
+    HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, NamedPort, OnConfigChange,
+    PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume, SecurityProfile, ServiceAccount, TcpSocketAction,
+    Volume,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;
@@ -97,6 +98,9 @@ pub mod annotation {
     pub const REVISION_SPEC: &str = "appdeploy.dev/revision-spec";
     /// On an AppDeploy or a PodSet: the time of the last restart, written by the plugin. The operator copies it to the pods.
     pub const RESTARTED_AT: &str = "appdeploy.dev/restarted-at";
+    /// On the pods of an AppDeploy: the hash of the ConfigMaps that they use, since one of them has changed. A new value
+    /// replaces the pods.
+    pub const CONFIG_HASH: &str = "appdeploy.dev/config-hash";
     /// On an AppDeploy: when third-party objects with the names of its children were adopted or deleted, written by the
     /// plugin. It causes a reconcile, because the operator does not watch third-party objects and would retry up to a
     /// minute later.

@@ -4,6 +4,7 @@
 //! for things that the user may not do, such as a host path, another ServiceAccount, a privileged container or a certain
 //! node. A field may be added only if it does not allow that.
 
+mod config_change;
 mod env;
 mod ports;
 mod probes;
@@ -22,6 +23,7 @@ pub use self::volumes::{
 };
 use crate::{Quantity, QueueReference};
 
+pub use config_change::{ConfigMapStatus, OnConfigChange};
 pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
 pub use ports::{NamedPort, PortProtocol};
 pub use probes::{ExecAction, GrpcAction, HttpGetAction, HttpHeader, HttpScheme, Probe, Probes, TcpSocketAction};
@@ -156,6 +158,10 @@ pub struct PodFields {
     /// `serviceAccount`. Default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automount_service_account_token: Option<bool>,
+
+    /// What happens to the pods when a ConfigMap changes that they use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_config_change: Option<OnConfigChange>,
 }
 
 impl PodFields {
@@ -163,6 +169,12 @@ impl PodFields {
     #[must_use]
     pub fn profile(&self) -> SecurityProfile {
         self.security_profile.unwrap_or(SecurityProfile::Baseline)
+    }
+
+    /// Whether a change of a ConfigMap replaces the pods.
+    #[must_use]
+    pub fn restarts_on_config_change(&self) -> bool {
+        self.on_config_change == Some(OnConfigChange::Restart)
     }
 }
 

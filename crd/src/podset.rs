@@ -8,7 +8,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, ContainerFields, PodFields};
+use crate::{Cause, ConfigMapStatus, ContainerFields, PodFields};
 
 /// The desired state of the pods.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, KubeSchema)]
@@ -187,4 +187,13 @@ pub struct PodSetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::status::conditions_schema")]
     pub conditions: Vec<Condition>,
+    /// The ConfigMaps that the pods use, if `onConfigChange` is `Restart`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub config_maps: Vec<ConfigMapStatus>,
+    /// The hash of these ConfigMaps when the content of one of them last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub config_hash: Option<String>,
 }

@@ -7,6 +7,8 @@ use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::ConfigMapStatus;
+
 /// The observed state. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +56,15 @@ pub struct AppDeployStatus {
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["number".into()]))]
     pub revisions: Vec<RevisionStatus>,
+    /// The ConfigMaps that the pods use, if `onConfigChange` is `Restart`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub config_maps: Vec<ConfigMapStatus>,
+    /// The hash of these ConfigMaps when the content of one of them last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub config_hash: Option<String>,
 }
 
 /// The maximum length of the message of a condition, in characters, as in `metav1.Condition`.
@@ -195,6 +206,9 @@ pub mod condition {
     pub const EXPOSED: &str = "Exposed";
     /// A pod of a PodSet could not be created or deleted. Named as in a ReplicaSet.
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+    /// The API server has not stored some fields of a child: it is too old, a feature gate is off, or a policy removes them.
+    /// Only while it is true.
+    pub const FIELDS_DROPPED: &str = "FieldsDropped";
     /// All types that the operator writes. Other controllers may write others.
     pub const OURS: [&str; 6] = [READY, RECONCILING, STALLED, EXPOSED, REPLICA_FAILURE, FIELDS_DROPPED];
 }
@@ -206,9 +220,6 @@ mod tests {
     #[test]
     fn type_of_an_address_is_detected() {
         for (text, kind) in [
-    /// The API server has not stored some fields of a child: it is too old, a feature gate is off, or a policy removes them.
-    /// Only while it is true.
-    pub const FIELDS_DROPPED: &str = "FieldsDropped";
             ("10.0.0.7", AddressType::IPAddress),
             ("2001:db8::1", AddressType::IPAddress),
             ("lb.example.com", AddressType::Hostname),

@@ -206,10 +206,24 @@ mod tests {
                     {"name": "inbox", "mountPath": "/inbox", "readOnly": true, "emptyDir": {}},
                     {"name": "assets", "mountPath": "/assets", "image": {"reference": "ghcr.io/acme/assets:1.4",
                         "pullPolicy": "Always"}}],
-                "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true
+                "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "onConfigChange": "Restart"
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn pods_have_the_hash_of_config_maps_that_have_changed() {
+        let mut app: crd::AppDeploy =
+            serde_json::from_value(json!({"metadata": {"name": "shop"}, "spec": {"image": "shop"}})).unwrap();
+        let annotations = |app: &crd::AppDeploy| {
+            let objects = desired(&validate(app).unwrap());
+            let metadata = objects.first(&DEPLOYMENT).unwrap()["spec"]["template"]["metadata"].clone();
+            metadata.get("annotations").cloned()
+        };
+        assert_eq!(annotations(&app), None);
+        app.status.get_or_insert_default().config_hash = Some("1234".into());
+        assert_eq!(annotations(&app), Some(json!({"appdeploy.dev/config-hash": "1234"})));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 pub mod admit;
 pub mod children;
 mod conditions;
+pub mod config_maps;
 pub mod defaults;
 pub mod deferred_defaults;
 pub mod desired;

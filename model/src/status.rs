@@ -33,7 +33,8 @@ pub struct StatusOptions {
 
 /// Returns the status of an app.
 ///
-/// `app` is the stored object. Of its status, only the recorded revisions and the transition times of conditions are kept.
+/// `app` is the stored object. Of its status, only the recorded revisions, what is noted of ConfigMaps, and the transition
+/// times of conditions are kept.
 /// Calls with different `now` return the same status until [`changes_in`] has passed.
 #[must_use]
 pub fn status(
@@ -80,6 +81,8 @@ pub fn status(
         }),
         conditions: conditions(app, &found, exposed(valid, observed, &found), dropped(observed), now),
         revisions: before.map(|status| status.revisions.clone()).unwrap_or_default(),
+        config_maps: before.map(|status| status.config_maps.clone()).unwrap_or_default(),
+        config_hash: before.and_then(|status| status.config_hash.clone()),
     };
     // A new revision without other changes does not cause a write.
     if before == Some(&next) {
@@ -125,10 +128,10 @@ fn conditions(
     app: &AppDeploy,
     found: &Diagnosis,
     exposed: Option<(bool, &'static str, String)>,
+    dropped: Option<String>,
     now: Timestamp,
 ) -> Vec<Condition> {
     let make = Conditions {
-    dropped: Option<String>,
         before: app.status.as_ref().map_or(&[], |status| &status.conditions),
         generation: app.metadata.generation,
         now,
@@ -137,15 +140,12 @@ fn conditions(
     if let (Some((is, reason, message)), false) = (exposed, found.reason == Reason::Deleting) {
         conditions.push(make.one(condition::EXPOSED, is, reason, &message));
     }
-    make.with_other_conditions(conditions)
-}
-
     if let Some(message) = dropped {
         conditions.push(make.one(condition::FIELDS_DROPPED, true, "NotStored", &message));
     }
-/// Returns after how long [`status`] changes although no object does: a restarted container has run for long enough, or a
-/// container has failed its health check for long enough. `None` if it does not change.
-#[must_use]
+    make.with_other_conditions(conditions)
+}
+
 /// Returns the message about fields of children that the API server has not stored.
 fn dropped(observed: &Observed) -> Option<String> {
     let children = observed.dropped.iter().map(DroppedFields::message);
@@ -153,6 +153,9 @@ fn dropped(observed: &Observed) -> Option<String> {
     (!message.is_empty()).then_some(message)
 }
 
+/// Returns after how long [`status`] changes although no object does: a restarted container has run for long enough, or a
+/// container has failed its health check for long enough. `None` if it does not change.
+#[must_use]
 pub fn changes_in(observed: &Observed, now: Timestamp) -> Option<Duration> {
     let now = now.as_second();
     let at = observed.pods.iter().filter_map(|pod| pod.changes_at(now)).min()?;

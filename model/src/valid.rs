@@ -37,6 +37,8 @@ pub struct Valid<'a> {
     pub paused: bool,
     /// The time of the last restart, as in the annotation.
     pub restarted_at: Option<String>,
+    /// The hash of the ConfigMaps that the pods use, since one of them has changed.
+    pub config_hash: Option<String>,
     /// How the app is reached; `None` for a worker.
     pub route: Option<Route>,
 }
@@ -131,6 +133,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         rollout: spec.rollout.as_ref(),
         paused: spec.paused,
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
+        config_hash: app.status.as_ref().and_then(|status| status.config_hash.clone()),
         route,
     })
 }

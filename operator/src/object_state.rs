@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use model::config_maps::ConfigNotes;
 use model::podset::PodRef;
 use model::queue::Memory;
 
@@ -46,6 +47,8 @@ pub struct ObjectState<S> {
     pub owned_objects: Option<Box<OwnedObjects>>,
     /// The progress of a PodSet.
     pub progress: Option<Box<Progress>>,
+    /// What is noted of the ConfigMaps that it uses.
+    pub config_notes: Option<Box<ConfigNotes>>,
     /// What is known of the queue of an AppQueue.
     pub external_queue: Option<Box<Memory>>,
 }
@@ -61,6 +64,7 @@ impl<S> Default for ObjectState<S> {
             child_writes: ChildWrites::default(),
             owned_objects: None,
             progress: None,
+            config_notes: None,
             external_queue: None,
         }
     }

@@ -2,6 +2,7 @@
 //! for all of them ([`status_writer`]).
 
 pub mod app;
+pub mod config_maps;
 pub mod podset;
 mod probe_event_fetcher;
 pub mod queue;

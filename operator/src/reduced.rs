@@ -30,6 +30,9 @@ pub trait Reduce: Send + Sync + 'static {
     /// The reduced form of an object.
     type Value: Clone + Debug + Equivalent + Send + Sync + 'static;
 
+    /// Whether the API server sends only the metadata.
+    const ONLY_METADATA: bool = false;
+
     /// Returns the plural name of the kind.
     fn resource() -> &'static str;
 

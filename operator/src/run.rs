@@ -290,7 +290,8 @@ fn serve_webhooks(
         return tokio::spawn(std::future::pending());
     };
     let suffixes = deps.settings.allowed_host_suffix.clone();
-    let admission = Admission::new(caller, deps.stores.clone(), suffixes);
+    let mut admission = Admission::new(caller, deps.stores.clone(), suffixes);
+    admission.watches_config_maps = deps.settings.watch_configmaps;
     let stop = async {
         // A dropped sender also stops the server.
         let _ = stop.await;

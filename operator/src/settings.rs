@@ -90,6 +90,12 @@ pub struct Settings {
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
     pub allow_unchecked_fields: bool,
 
+    /// Watch the metadata of all ConfigMaps, so that `onConfigChange: Restart` can restart pods when one of their ConfigMaps changes.
+    /// Without it, a spec with that setting is refused.
+    #[arg(long, env = "APPDEPLOY_WATCH_CONFIGMAPS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]
+    pub watch_configmaps: bool,
+
     /// Address for webhooks.
     #[arg(
         long,

@@ -2,6 +2,7 @@
 
 mod additions;
 pub mod children;
+pub mod config_maps;
 pub mod hosts;
 pub mod queue_outputs;
 pub mod set_pods;
@@ -22,6 +23,7 @@ use crate::primary::Root;
 use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Health;
 use children::Children;
+use config_maps::ConfigMaps;
 use hosts::Hosts;
 use queue_outputs::Output;
 use set_pods::SetPods;
@@ -106,6 +108,8 @@ pub struct Stores {
     pub queues: Arc<Store<Root<AppQueue>>>,
     /// The ConfigMaps with the addresses of their queues.
     pub queue_outputs: Arc<Store<Arc<Output>>>,
+    /// The versions of ConfigMaps, if changes of them restart pods.
+    pub config_maps: Arc<ConfigMaps>,
     /// The cluster's IngressClasses; the value says whether one is the default.
     pub ingress_classes: Arc<Store<bool>>,
 }

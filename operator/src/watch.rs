@@ -86,6 +86,7 @@ impl<R: Reduce> Watch<'_, R> {
         let collection = Collection {
             client: self.api.clone().into_client(),
             url: self.api.resource_url().to_owned(),
+            only_metadata: R::ONLY_METADATA,
             params: ListParams {
                 limit: Some(self.config.limit.unwrap_or(PAGE)),
                 ..self.config.clone()

@@ -10,6 +10,7 @@
 
 mod admission;
 mod children;
+mod config_maps;
 mod connections;
 mod controllers;
 mod counts;
@@ -28,8 +29,8 @@ mod memory;
 mod panic;
 mod podset;
 mod queue;
-mod rights;
 mod random_apps;
+mod rights;
 mod schema;
 mod seeded;
 mod seen;

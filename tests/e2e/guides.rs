@@ -59,6 +59,13 @@ pub fn production(environment: &Environment, context: &TestContext) -> Result<()
     outcome
 }
 
+pub fn config_files(environment: &Environment, context: &TestContext) -> Result<()> {
+    let outcome = follow(environment, context, "config-files");
+    // The guide installs the operator with another setting.
+    environment.install()?;
+    outcome
+}
+
 pub fn healing(environment: &Environment, context: &TestContext) -> Result<()> {
     let outcome = follow(environment, context, "healing");
     // The guide scales the operator to zero, and might fail before it scales it up.

@@ -71,7 +71,7 @@ const SHARED: [(&str, Test); 19] = [
 ];
 
 /// Tests that run alone: they change the operator, taint the node, or compare the whole host.
-const ALONE: [(&str, Test); 16] = [
+const ALONE: [(&str, Test); 17] = [
     ("demo", story::demo_prints_a_page_and_can_be_repeated),
     ("restricted", story::operator_runs_in_a_restricted_namespace),
     ("causes-taint", causes::taint_is_reported),
@@ -92,6 +92,7 @@ const ALONE: [(&str, Test); 16] = [
     ("guide-inside-and-outside", guides::inside_and_outside),
     ("guide-production", guides::production),
     ("guide-healing", guides::healing),
+    ("guide-config-files", guides::config_files),
     (
         "placement",
         placement::operator_outside_the_cluster_creates_the_same_children,

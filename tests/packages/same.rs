@@ -60,11 +60,17 @@ fn values_of_the_chart_match_the_flags_of_the_plugin() {
         ),
         (
             &[
+                "operator.watchConfigMaps=true",
                 "operator.concurrency=8",
                 "operator.resyncPeriod=30m",
                 "operator.logFormat=json",
             ],
-            &["--concurrency=8", "--resync-period=30m", "--log-format=json"],
+            &[
+                "--watch-configmaps",
+                "--concurrency=8",
+                "--resync-period=30m",
+                "--log-format=json",
+            ],
         ),
         (
             &["operator.ingressAddress=ignore", "operator.logLevel=info\\,kube=debug"],

@@ -63,6 +63,9 @@ pub struct Settings {
     /// Accept ServiceAccounts and image volumes without webhooks, which review the rights of authors
     #[arg(long)]
     allow_unchecked_fields: bool,
+    /// Watch the metadata of ConfigMaps, so that `onConfigChange: Restart` can restart pods
+    #[arg(long)]
+    watch_configmaps: bool,
     /// How many apps, and how many pod sets, are reconciled at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     concurrency: Option<u16>,
@@ -108,6 +111,7 @@ impl Settings {
         // An installation serves webhooks unless the flag says otherwise.
         let webhooks = (!self.scope.webhooks()).then_some(false);
         let unchecked = self.allow_unchecked_fields.then_some(true);
+        let config_maps = self.watch_configmaps.then_some(true);
         let resync = self.resync_period.map(duration::text);
         let address = named(self.ingress_address.and_then(|value| value.to_possible_value()));
         let format = named(self.log_format.and_then(|value| value.to_possible_value()));
@@ -116,6 +120,7 @@ impl Settings {
             word(webhooks.as_ref().map(|v| v as _), "webhooks"),
             word(suffixes.as_ref().map(|v| v as _), "allowed-host-suffix"),
             word(unchecked.as_ref().map(|v| v as _), "allow-unchecked-fields"),
+            word(config_maps.as_ref().map(|v| v as _), "watch-configmaps"),
             word(self.concurrency.as_ref().map(|v| v as _), "concurrency"),
             word(resync.as_ref().map(|v| v as _), "resync-period"),
             word(address.as_ref().map(|v| v as _), "ingress-address"),

@@ -33,9 +33,10 @@ static FIND_KEY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 });
 
 /// Annotations that Kubernetes and AppDeploy write themselves.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 10] = [
     "deployment.kubernetes.io/revision",
     "ingressclass.kubernetes.io/is-default-class",
+    crd::annotation::CONFIG_HASH,
     crd::annotation::DESIRED_HASH,
     crd::annotation::ADOPTED_AT,
     crd::annotation::RESTARTED_AT,

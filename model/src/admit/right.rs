@@ -227,6 +227,7 @@ fn program(pod: &PodFields) -> PodFields {
         termination_grace_period_seconds: None,
         pre_stop_sleep_seconds: None,
         security_profile: None,
+        on_config_change: None,
         ..pod.clone()
     }
 }

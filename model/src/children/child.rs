@@ -75,6 +75,8 @@ pub struct Rollout {
     pub paused: bool,
     /// The number of its newest revision.
     pub revision: Option<i64>,
+    /// The hash of the ConfigMaps, from the annotation of its pods.
+    pub config_hash: Option<Box<str>>,
     /// The spec from which it was last written, as JSON.
     pub revision_spec: Option<String>,
     /// The fields of its pods that do not come from this spec.

@@ -116,6 +116,7 @@ fn rendered_before(app: &Valid<'_>, child: &Child) -> Option<Value> {
     Some(render(&Valid {
         pod: &pod,
         replicas: rollout.wanted,
+        config_hash: rollout.config_hash.as_deref().map(ToOwned::to_owned),
         ..app.clone()
     }))
 }
@@ -168,6 +169,10 @@ fn read(meta: &ObjectMeta, data: &Value) -> ChildState {
         paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
         additions: Additions::read(data, revision_spec.as_deref()),
+        config_hash: data
+            .pointer("/spec/template/metadata/annotations")
+            .and_then(|all| all.get(annotation::CONFIG_HASH)?.as_str())
+            .map(Into::into),
         revision_spec,
     }))
 }

@@ -21,14 +21,23 @@ pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(pod_labels(&app.name)),
-            annotations: app
-                .restarted_at
-                .as_ref()
-                .map(|time| BTreeMap::from([(annotation::RESTARTED_AT.to_owned(), time.clone())])),
+            annotations: annotations(app),
             ..ObjectMeta::default()
         }),
         spec: Some(pod_spec(app.pod)),
     }
+}
+
+/// Returns the annotations of the pods, which change to replace them.
+fn annotations(app: &Valid<'_>) -> Option<BTreeMap<String, String>> {
+    let all = [
+        (annotation::RESTARTED_AT, &app.restarted_at),
+        (annotation::CONFIG_HASH, &app.config_hash),
+    ];
+    let set = all
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    Some(set.collect::<BTreeMap<_, _>>()).filter(|set| !set.is_empty())
 }
 
 /// Renders the spec of a pod, for AppDeploys and PodSets.

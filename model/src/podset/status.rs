@@ -59,7 +59,7 @@ impl From<Failure> for PodError {
 
 /// Returns the status of a PodSet.
 ///
-/// Of the stored status of `set`, only the transition times of conditions are kept. Calls with different `now` return the
+/// Of the stored status of `set`, only what is noted of ConfigMaps and the transition times of conditions are kept. Calls with different `now` return the
 /// same status until [`changes_in`] has passed.
 #[must_use]
 pub fn status(
@@ -107,6 +107,12 @@ pub fn status(
             next: found.next.as_ref().map(ToString::to_string),
         }),
         conditions: conditions(set, &found, errors, now),
+        config_maps: set
+            .status
+            .as_ref()
+            .map(|status| status.config_maps.clone())
+            .unwrap_or_default(),
+        config_hash: set.status.as_ref().and_then(|status| status.config_hash.clone()),
     }
 }
 

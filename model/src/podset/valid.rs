@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crd::{EnvVar, ImagePullPolicy, PodFields, PodSet, annotation};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::defaults;
 use crate::digest::stable_hash;
@@ -70,6 +70,7 @@ impl ValidPodSet {
             return Err(Invalid(problems));
         }
         let restarted_at = set.annotations().get(annotation::RESTARTED_AT);
+        let config = set.status.as_ref().and_then(|status| status.config_hash.as_ref());
         let mut shape = pod.clone();
         shape.container.image.clear();
         Ok(Self {
@@ -86,8 +87,8 @@ impl ValidPodSet {
                 None => defaults::pull_policy(&pod.container.image) == "Always",
             },
             image: pod.container.image.clone(),
-            template: hash(pod, restarted_at),
-            shape: hash(&shape, restarted_at),
+            template: hash(pod, restarted_at, config),
+            shape: hash(&shape, restarted_at, config),
         })
     }
 
@@ -108,15 +109,18 @@ impl ValidPodSet {
 
 /// Returns the hash of the fields of a template. The rendered pod is not part of it, so that an upgrade of the operator
 /// does not replace all pods. The security profile is included with its default, in lower case as in existing pods, so that
-/// writing the default explicitly replaces no pod.
-fn hash(template: &PodFields, restarted_at: Option<&String>) -> String {
+/// writing the default explicitly replaces no pod. What a change of a ConfigMap does changes no pod, only the hash of the
+/// ConfigMaps does.
+fn hash(template: &PodFields, restarted_at: Option<&String>, config: Option<&String>) -> String {
     // A variable may refer to earlier ones. Then their order matters, which the digest does not contain.
     let refers = |var: &EnvVar| var.value.as_ref().is_some_and(|value| value.contains("$("));
     let order = template.container.env.iter().any(refers).then(|| {
         let names: Vec<&str> = template.container.env.iter().map(|var| &*var.name).collect();
         names.join(",")
     });
-    let mut written = json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order}});
+    let mut written =
+        json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order, "config": config}});
+    written["spec"]["template"]["onConfigChange"] = Value::Null;
     written["spec"]["template"]["securityProfile"] = json!(template.profile().as_str().to_lowercase());
     format!("{:016x}", stable_hash(&written))
 }
@@ -195,6 +199,23 @@ mod tests {
         assert_eq!(of(explicit), of(json!({"image": "nginx"})));
         let other = json!({"image": "nginx", "securityProfile": "Restricted"});
         assert_ne!(of(other), of(json!({"image": "nginx"})));
+    }
+
+    #[test]
+    fn pods_are_replaced_by_changed_config_maps_and_not_by_the_setting() {
+        let mut set: PodSet =
+            serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": {"template": {"image": "nginx"}}}))
+                .unwrap();
+        let hashes = |set: &PodSet| {
+            let valid = ValidPodSet::of(set).unwrap();
+            (valid.template, valid.shape)
+        };
+        let before = hashes(&set);
+        set.spec.template.as_mut().unwrap().on_config_change = Some(crd::OnConfigChange::Restart);
+        assert_eq!(hashes(&set), before);
+        set.status.get_or_insert_default().config_hash = Some("1234".into());
+        let after = hashes(&set);
+        assert!(after.0 != before.0 && after.1 != before.1);
     }
 
     #[test]

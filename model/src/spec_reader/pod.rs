@@ -69,6 +69,8 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
         volumes: volumes::read(&spec, container),
         automount_service_account_token: account.as_ref().and_then(|_| takes_token.then_some(true)),
         service_account: account,
+        // A pod template does not say it.
+        on_config_change: None,
     };
     let mut unmapped = metadata(&template["metadata"]);
     unmapped.extend(unmapped_fields(&spec, container, &pod));
@@ -166,10 +168,11 @@ fn profile(spec: &Value, container: &Value) -> Option<SecurityProfile> {
 
 /// Returns labels and annotations of the pods that neither the operator nor Kubernetes has set.
 pub(super) fn metadata(metadata: &Value) -> Vec<UnmappedField> {
-    const KNOWN: [&str; 6] = [
+    const KNOWN: [&str; 7] = [
         label::APP,
         label::MANAGED_BY,
         label::NAME,
+        annotation::CONFIG_HASH,
         annotation::RESTARTED_AT,
         "pod-template-hash",
         "kubectl.kubernetes.io/restartedAt",

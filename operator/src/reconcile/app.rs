@@ -8,10 +8,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crd::{AppDeploy, AppDeployStatus};
 use model::admit::{Admitted as _, without_review};
+use model::config_maps;
 use model::status::{StatusOptions, changes_in, event_query};
 use model::{Failure, Invalid, Observed, Valid, host, status, validate};
 use tracing::warn;
 
+use super::config_maps::ConfigMapReader;
 use super::status_writer::{ReconcileContext, StatusUpdate, StatusWriter};
 use super::stored::ready_states;
 use crate::apply::children::read_ingress;
@@ -41,6 +43,8 @@ pub struct Reconciler {
     pub host_suffixes: Vec<String>,
     /// Whether fields that need the right to create pods are accepted.
     pub accepts_gated_fields: bool,
+    /// Reads ConfigMaps whose changes restart pods.
+    config_maps: ConfigMapReader<AppDeploy>,
     /// Writes statuses.
     pub status_writer: StatusWriter<AppDeploy>,
     /// The state of each app between reconciles.
@@ -62,6 +66,13 @@ impl Reconciler {
             },
             host_suffixes: deps.settings.allowed_host_suffix.clone(),
             accepts_gated_fields: deps.settings.accepts_gated_fields(),
+            config_maps: ConfigMapReader::new(
+                crd::Kind::AppDeploy,
+                deps.caller.clone(),
+                deps.stores.clone(),
+                states.clone(),
+                deps.settings.watch_configmaps,
+            ),
             status_writer: StatusWriter::new(
                 deps.caller.clone(),
                 deps.stores.clone(),
@@ -94,7 +105,11 @@ impl Controller for Reconciler {
     }
 
     fn informers(&self) -> Vec<Informer> {
-        informers::all(&self.stores, &self.queue)
+        let mut all = informers::all(&self.stores, &self.queue);
+        if self.config_maps.is_watched {
+            all.push(informers::config_maps(&self.stores));
+        }
+        all
     }
 
     fn is_new(&self, key: &Key) -> bool {
@@ -120,22 +135,25 @@ impl Controller for Reconciler {
         let Some(context) = self.status_writer.begin(key.clone()) else {
             // It was deleted. Its children are garbage-collected.
             self.release_host(&key);
+            self.config_maps.forget(&key);
             return verified.map_or(Err(Error::Failed), |()| Ok(Requeue::Done));
         };
-        let app = &*context.object;
+        let (app, outdated) = self.config_maps.refresh(&context).await;
+        let app = &*app;
         let valid = match &context.unreadable {
             Some(why) => Err(why.failure()),
             None => validate(app)
                 .map_err(Failure::from)
                 .and_then(|valid| self.validate_host(valid))
-                .and_then(|valid| self.validate_gated_fields(valid)),
+                .and_then(|valid| self.validate_gated_fields(valid))
+                .and_then(|valid| self.validate_config_maps(valid)),
         };
         let failures = match &valid {
             Err(failure) => vec![failure.clone()],
             Ok(_) if app.metadata.deletion_timestamp.is_some() => Vec::new(),
             Ok(_) if verified.is_err() => Vec::new(),
             Ok(valid) => match self.apply_children(&context, valid).await {
-                Ok(failures) => failures,
+                Ok(failures) => failures.into_iter().chain(outdated).collect(),
                 Err(error) => {
                     self.release_host(&context.key);
                     return Err(error);
@@ -216,6 +234,12 @@ impl Reconciler {
         if !self.accepts_gated_fields {
             without_review(valid.pod, AppDeploy::POD)?;
         }
+        Ok(valid)
+    }
+
+    /// Rejects restarts after changes of ConfigMaps if these are not watched.
+    fn validate_config_maps<'a>(&self, valid: Valid<'a>) -> Result<Valid<'a>, Failure> {
+        config_maps::check(valid.pod, AppDeploy::POD, self.config_maps.is_watched)?;
         Ok(valid)
     }
 

@@ -11,11 +11,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::discovery::ApiResource;
 use model::admit::{Admitted as _, without_review};
+use model::config_maps;
 use model::podset::{PodError, ValidPodSet, changes_in, event_query, progress_counts, status};
 use model::{Failure, Invalid};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::config_maps::ConfigMapReader;
 use super::status_writer::{ReconcileContext, StatusUpdate, StatusWriter};
 use super::stored::{informer, ready_states};
 use crate::apply::pods::CONCURRENCY;
@@ -40,6 +42,8 @@ pub struct Reconciler {
     stores: Arc<Stores>,
     /// Whether fields that need the right to create pods are accepted.
     accepts_gated_fields: bool,
+    /// Reads ConfigMaps whose changes restart pods.
+    config_maps: ConfigMapReader<PodSet>,
     status_writer: StatusWriter<PodSet>,
     slots: Semaphore,
     /// The state of each PodSet between reconciles.
@@ -72,6 +76,13 @@ impl Reconciler {
         let states = Arc::new(ObjectStates::default());
         let metrics = deps.metrics.clone();
         Self {
+            config_maps: ConfigMapReader::new(
+                crd::Kind::PodSet,
+                caller.clone(),
+                stores.clone(),
+                states.clone(),
+                deps.settings.watch_configmaps,
+            ),
             status_writer: StatusWriter::new(caller.clone(), stores.clone(), states.clone(), queue.clone(), metrics),
             caller,
             stores,
@@ -90,6 +101,7 @@ impl Reconciler {
         if !self.accepts_gated_fields {
             without_review(set.pod(), PodSet::POD)?;
         }
+        config_maps::check(set.pod(), PodSet::POD, self.config_maps.is_watched)?;
         Ok(valid)
     }
 }
@@ -113,6 +125,9 @@ impl Controller for Reconciler {
     }
 
     fn informers(&self) -> Vec<Informer> {
+        self.stores
+            .config_maps
+            .wake_with(crd::Kind::PodSet, waking(&self.queue));
         let states = self.states.clone();
         let pods = Source::<PodSetPods> {
             resource: "podset-pods",
@@ -144,13 +159,15 @@ impl Controller for Reconciler {
     /// Carries out the next step of a PodSet, and writes its status.
     async fn reconcile(&self, key: Key) -> ReconcileResult {
         let Some(context) = self.status_writer.begin(key.clone()) else {
+            self.config_maps.forget(&key);
             // It was deleted. Its pods are garbage-collected or orphaned, as the client chose.
             return Ok(Requeue::Done);
         };
         let began = Began::now();
+        let (set, outdated) = self.config_maps.refresh(&context).await;
         let valid = match &context.unreadable {
             Some(why) => Err(why.failure()),
-            None => self.validate(&context.object).map_err(Failure::from),
+            None => self.validate(&set).map_err(Failure::from),
         };
         let advance = match &valid {
             Err(failure) => StepResult::Blocked(vec![failure.clone().into()]),
@@ -164,7 +181,8 @@ impl Controller for Reconciler {
             StepResult::Settled => (Vec::new(), false),
             StepResult::Blocked(errors) => (errors, false),
         };
-        match self.finish(&context, valid.as_ref().ok(), &errors, began).await {
+        let errors: Vec<PodError> = errors.into_iter().chain(outdated.map(PodError::from)).collect();
+        match self.finish(&context, &set, valid.as_ref().ok(), &errors, began).await {
             Ok(Requeue::Done | Requeue::After(_)) if stepped => Ok(Requeue::Now),
             result => result,
         }
@@ -193,6 +211,7 @@ impl Reconciler {
     async fn finish(
         &self,
         context: &ReconcileContext<PodSet>,
+        set: &PodSet,
         valid: Option<&ValidPodSet>,
         errors: &[PodError],
         began: Began,
@@ -210,7 +229,7 @@ impl Reconciler {
             });
             let (then, now_seconds) = (began.clock.as_second(), now.as_second());
             let progressed_at = valid.map_or(then, |valid| {
-                let marks = progress_counts(&context.object, valid, known.knowledge(&memory, now_seconds, then));
+                let marks = progress_counts(set, valid, known.knowledge(&memory, now_seconds, then));
                 self.progress(&context.key, |progress| progress.progressed_at(marks, then))
             });
             let knowledge = known.knowledge(&memory, now_seconds, progressed_at);
@@ -228,7 +247,7 @@ impl Reconciler {
                 .outdated("pods", &context.key)
                 .map(PodError::from);
             let errors: Vec<PodError> = errors.iter().cloned().chain(outdated).collect();
-            let status = status(&context.object, valid, knowledge, &errors, now);
+            let status = status(set, valid, knowledge, &errors, now);
             StatusUpdate {
                 asks: event_query(&status, valid, knowledge),
                 status,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::Request as HttpRequest;
+use http::{Request as HttpRequest, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::body::Bytes;
 use kube::Client;
@@ -37,6 +37,8 @@ pub(super) enum Start<'a> {
 pub(super) struct Collection {
     pub(super) client: Client,
     pub(super) url: String,
+    /// Whether the API server sends only the metadata of objects.
+    pub(super) only_metadata: bool,
     /// The selectors, and the number of objects per page.
     pub(super) params: ListParams,
 }
@@ -52,7 +54,7 @@ impl Collection {
             Start::InitialEvents => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
             Start::Version(version) => format!("resourceVersion={version}"),
         };
-        let mut request = self.request(&selectors)?;
+        let mut request = self.request(&selectors, "PartialObjectMetadata")?;
         let uri = format!(
             "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&{begin}",
             request.uri()
@@ -72,7 +74,9 @@ impl Collection {
             ..self.params.clone()
         };
         let page = async {
-            let body = self.send(self.request(&params)?, "a list").await?;
+            let body = self
+                .send(self.request(&params, "PartialObjectMetadataList")?, "a list")
+                .await?;
             Ok(body.collect().await?.to_bytes())
         };
         timeout(DEADLINE, page)
@@ -80,9 +84,16 @@ impl Collection {
             .unwrap_or_else(|_| Err(no_answer("a list")))
     }
 
-    fn request(&self, params: &ListParams) -> Result<HttpRequest<Body>, Error> {
+    /// Returns a request. `metadata` is the kind of the answer if it has only metadata.
+    fn request(&self, params: &ListParams, metadata: &str) -> Result<HttpRequest<Body>, Error> {
         let request = Request::new(self.url.as_str()).list(params);
-        Ok(request.map_err(|error| Error::of(&error))?.map(Body::from))
+        let mut request = request.map_err(|error| Error::of(&error))?.map(Body::from);
+        if self.only_metadata {
+            let accept = format!("application/json;as={metadata};g=meta.k8s.io;v=v1");
+            let accept = accept.parse().map_err(|error| Error::of(&error))?;
+            request.headers_mut().insert(header::ACCEPT, accept);
+        }
+        Ok(request)
     }
 
     async fn send(&self, request: HttpRequest<Body>, what: &str) -> Result<Body, Error> {

@@ -18,6 +18,7 @@ use kube::core::response::{Status, reason};
 use model::admit::{
     RequiredRight, is_same, label_patch, right_to_additions, right_to_credentials, rights_to_references, warnings,
 };
+use model::config_maps::{self, UsesConfigMaps};
 use model::host;
 use model::podset::ValidPodSet;
 use model::queue;
@@ -47,6 +48,8 @@ pub struct Admission {
     pub stores: Arc<Stores>,
     /// The suffixes that hosts must have; empty if any host is allowed.
     pub host_suffixes: Vec<String>,
+    /// Whether the operator watches ConfigMaps.
+    pub watches_config_maps: bool,
     /// The permits for access reviews.
     turns: Arc<Semaphore>,
     /// The permit to parse a large body.
@@ -63,6 +66,7 @@ impl Admission {
             caller,
             stores,
             host_suffixes,
+            watches_config_maps: false,
             turns: Arc::new(Semaphore::new(CONCURRENT_REVIEWS)),
             parsing: Arc::new(Semaphore::new(1)),
             log: Arc::new(LogLimit::default()),
@@ -212,6 +216,7 @@ trait Reviewed: Serialize + Reviewable {
 impl Reviewed for AppDeploy {
     fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal> {
         let valid = validate(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
+        admission.check_config_maps(self, old)?;
         let has_same_route = |old: &Self| {
             let of = |app: &Self| (app.spec.host.clone(), app.spec.path.clone(), app.spec.expose);
             of(old) == of(self) && old.spec.pod.container.port.is_some() == self.spec.pod.container.port.is_some()
@@ -249,9 +254,10 @@ impl Reviewed for AppDeploy {
 }
 
 impl Reviewed for PodSet {
-    fn check(&self, _: Option<&Self>, _: &Admission) -> Result<Vec<String>, Refusal> {
-        let valid = ValidPodSet::of(self).map(|_| Vec::new());
-        valid.map_err(|invalid| Refusal::Invalid(invalid.to_string()))
+    fn check(&self, old: Option<&Self>, admission: &Admission) -> Result<Vec<String>, Refusal> {
+        ValidPodSet::of(self).map_err(|invalid| Refusal::Invalid(invalid.to_string()))?;
+        admission.check_config_maps(self, old)?;
+        Ok(Vec::new())
     }
 
     fn references(&self, old: Option<&Self>) -> Vec<RequiredRight> {
@@ -288,6 +294,15 @@ impl Admission {
     }
 
     /// Decides what needs no request, or returns why the object must not be stored.
+    /// Refuses restarts after changes of ConfigMaps if the operator does not watch ConfigMaps. They do not prevent other changes.
+    fn check_config_maps<K: UsesConfigMaps>(&self, new: &K, old: Option<&K>) -> Result<(), Refusal> {
+        if old.is_some_and(|old| old.pod().restarts_on_config_change()) {
+            return Ok(());
+        }
+        config_maps::check(new.pod(), K::POD, self.watches_config_maps)
+            .map_err(|invalid| Refusal::Invalid(invalid.to_string()))
+    }
+
     fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Decisions, Refusal> {
         let is_change = matches!(review.request.operation, Operation::Create | Operation::Update);
         if !is_change {

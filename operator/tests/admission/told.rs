@@ -96,3 +96,24 @@ fn warnings_are_returned_for_a_spec_and_not_for_scaling() {
     );
     apply(3).unwrap();
 }
+
+/// The status of the app says the same of an operator that does not watch ConfigMaps any more.
+#[test]
+fn restart_after_changes_of_config_maps_is_refused_if_they_are_not_watched() {
+    let asking = asking();
+    let space = asking.cluster.namespace("unwatched");
+    let restart = json!({"image": "nginx:1", "onConfigChange": "Restart"});
+    let sentence = "onConfigChange: the operator does not watch ConfigMaps: remove the field, or run the operator with \
+                    --watch-configmaps (kubectl appdeploy install --watch-configmaps)";
+    for (kind, spec, at) in [
+        (APP, restart.clone(), "spec"),
+        (PODSET, json!({"template": restart}), "spec.template"),
+    ] {
+        let object = json!({"metadata": {"name": "shop"}, "spec": spec});
+        let refused = refusal(space.try_create(kind, object));
+        assert_eq!((refused.0, refused.1.as_str()), (422, "Invalid"));
+        assert!(refused.2.contains(&format!("{at}.{sentence}")), "{}", refused.2);
+    }
+    let ignore = json!({"image": "nginx:1", "onConfigChange": "Ignore"});
+    space.create(APP, json!({"metadata": {"name": "shop"}, "spec": ignore}));
+}

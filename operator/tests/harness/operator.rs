@@ -134,6 +134,11 @@ impl Operator {
         Memory::of(self.process().pid()).unwrap().peak_mib
     }
 
+    /// Returns the memory that is resident, in MiB.
+    pub fn resident_mib(&self) -> f64 {
+        Memory::of(self.process().pid()).unwrap().now_mib
+    }
+
     /// Returns how many TCP connections to this address it has.
     pub fn connections(&self, to: SocketAddr) -> usize {
         Open::of(self.process().pid(), to.port()).unwrap().connections

@@ -31,6 +31,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if not (include "appdeploy.webhooks" $) }}{{ $args = append $args "--webhooks=false" }}{{ end }}
 {{- with .allowedHostSuffixes }}{{ $args = append $args (printf "--allowed-host-suffix=%s" (join "," .)) }}{{ end }}
 {{- if .allowUncheckedFields }}{{ $args = append $args "--allow-unchecked-fields=true" }}{{ end }}
+{{- if .watchConfigMaps }}{{ $args = append $args "--watch-configmaps=true" }}{{ end }}
 {{- with .concurrency }}{{ $args = append $args (printf "--concurrency=%d" (int .)) }}{{ end }}
 {{- with .resyncPeriod }}{{ $args = append $args (printf "--resync-period=%s" .) }}{{ end }}
 {{- with .ingressAddress }}{{ $args = append $args (printf "--ingress-address=%s" .) }}{{ end }}

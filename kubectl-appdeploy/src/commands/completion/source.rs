@@ -57,6 +57,7 @@ const ARGUMENTS: &[(&str, &str, Source)] = &[
         "image_pull_policy",
         Source::Words(&["Always", "IfNotPresent", "Never"]),
     ),
+    ("", "on_config_change", Source::Words(&["Ignore", "Restart"])),
     ("", "security_profile", Source::Words(&["baseline", "restricted"])),
 ];
 
@@ -114,6 +115,7 @@ const FREE: &[&str] = &[
     "UID",
     "URL",
     "USER",
+    "WHAT",
     "[NAME=]SOURCE:PATH",
 ];
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crd::AppDeploy;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::networking::v1::IngressClass;
 use kube::discovery::ApiResource;
 use model::children::Api;
@@ -15,11 +15,14 @@ use crate::key::Key;
 use crate::primary::Primary as _;
 use crate::queue::{Priority, Queue};
 use crate::reconcile::stored::{Stored as _, informer};
+use crate::reduced::Reduce as _;
 use crate::stores::children::{ChildObject, api_resource};
+use crate::stores::config_maps::ConfigMapVersions;
 use crate::stores::{AppPods, Classes, Store, Stores};
 
 /// Returns the informers of AppDeploys, their children and pods, and the cluster's IngressClasses.
 pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
+    stores.config_maps.wake_with(crd::Kind::AppDeploy, waking(queue));
     let (wake, wake_claimants) = (waking(queue), waking_claimants(stores, queue));
     let mut all = vec![informer::<AppDeploy>(stores, Need::Always, wake_claimants.clone()).for_new_objects()];
     all.extend(children(stores, &wake, &wake_claimants));
@@ -45,6 +48,22 @@ pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
     };
     all.extend([pods.into(), classes.into()]);
     all
+}
+
+/// Returns the informer of the metadata of ConfigMaps. It serves `PodSets`, too.
+pub fn config_maps(stores: &Arc<Stores>) -> Informer {
+    let maps = stores.config_maps.clone();
+    let source = Source::<ConfigMapVersions> {
+        resource: ConfigMapVersions::resource(),
+        api: ApiResource::erase::<ConfigMap>(&()),
+        is_namespaced: true,
+        labels: None,
+        need: Need::Helps,
+        store: maps.versions.clone(),
+        wake: Arc::new(move |changed, priority| maps.wake(&changed, priority)),
+        on_vanish: None,
+    };
+    source.into()
 }
 
 /// Returns the informers of all kinds of children. Children that serve hosts concern also the apps that wait for these hosts.

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 52] = [
+const OF_PODS: [&str; 53] = [
     "args",
     "automountServiceAccountToken",
     "command",
@@ -34,6 +34,7 @@ const OF_PODS: [&str; 52] = [
     "image",
     "imagePullPolicy",
     "imagePullSecrets.name",
+    "onConfigChange",
     "port",
     "ports.appProtocol",
     "ports.name",

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crd::{
-    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, PodFields, Quantity, QueueReference,
-    Resources, SecurityProfile, ServiceAccount, Volume,
+    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, OnConfigChange, PodFields, Quantity,
+    QueueReference, Resources, SecurityProfile, ServiceAccount, Volume,
 };
 
 use super::env_file;
@@ -57,6 +57,8 @@ pub struct PodArgs {
     /// ServiceAccount of the pods; default: the account default, without its token
     #[arg(long, value_name = "ACCOUNT")]
     pub service_account: Option<String>,
+    #[arg(long, value_name = "WHAT", value_parser = on_config_change, help = "What a change of a ConfigMap that the pods use does: Ignore or Restart")]
+    pub on_config_change: Option<OnConfigChange>,
     /// Arguments after -- replace the entrypoint of the image instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
@@ -92,6 +94,13 @@ fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {
     .ok_or_else(|| "must be Always, IfNotPresent or Never".to_owned())
 }
 
+fn on_config_change(text: &str) -> std::result::Result<OnConfigChange, String> {
+    OnConfigChange::ALL
+        .into_iter()
+        .find(|change| change.as_str().eq_ignore_ascii_case(text))
+        .ok_or_else(|| "must be Ignore or Restart".to_owned())
+}
+
 fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {
     match text.to_lowercase().as_str() {
         "baseline" => Ok(SecurityProfile::Baseline),
@@ -118,6 +127,7 @@ impl PodArgs {
             security_profile,
             volume,
             service_account,
+            on_config_change,
             command,
             args,
         } = self;
@@ -135,6 +145,7 @@ impl PodArgs {
             (security_profile.is_some(), "--security-profile"),
             (!volume.is_empty(), "--volume"),
             (service_account.is_some(), "--service-account"),
+            (on_config_change.is_some(), "--on-config-change"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
         ];
@@ -189,6 +200,7 @@ impl PodArgs {
                 .service_account
                 .clone()
                 .map(|name| ServiceAccount { name: Some(name) }),
+            on_config_change: self.on_config_change,
             ..PodFields::default()
         })
     }

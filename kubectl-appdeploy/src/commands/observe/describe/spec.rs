@@ -129,6 +129,10 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
                 pod.pre_stop_sleep_seconds.map(|seconds| format!("sleeps {seconds}s")),
             ),
             (
+                "Config Change",
+                pod.restarts_on_config_change().then(|| "restarts the pods".to_owned()),
+            ),
+            (
                 "Security",
                 (pod.profile() == SecurityProfile::Restricted).then(|| "Restricted".to_owned()),
             ),
