@@ -74,9 +74,8 @@ impl Collection {
             ..self.params.clone()
         };
         let page = async {
-            let body = self
-                .send(self.request(&params, "PartialObjectMetadataList")?, "a list")
-                .await?;
+            let request = self.request(&params, "PartialObjectMetadataList")?;
+            let body = self.send(request, "a list").await?;
             Ok(body.collect().await?.to_bytes())
         };
         timeout(DEADLINE, page)
