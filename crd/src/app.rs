@@ -4,6 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::pod::{MOUNTED, MOUNTED_MESSAGE, MOUNTS, MOUNTS_MESSAGE, NAMES, NAMES_MESSAGE, WRITES, WRITES_MESSAGE};
 use crate::{AppDeployStatus, PodFields, RolloutStrategy};
 
 /// The desired state of the application.
@@ -46,6 +47,10 @@ use crate::{AppDeployStatus, PodFields, RolloutStrategy};
     validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them"),
     validation = ("!has(self.preStopSleepSeconds) || self.preStopSleepSeconds < (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)", "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed before it can end; lower it, or raise the grace period"),
     validation = ("!has(self.automountServiceAccountToken) || !self.automountServiceAccountToken || has(self.serviceAccount)", "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount.name, or remove it"),
+    validation = (NAMES, NAMES_MESSAGE),
+    validation = (MOUNTS, MOUNTS_MESSAGE),
+    validation = (WRITES, WRITES_MESSAGE),
+    validation = (MOUNTED, MOUNTED_MESSAGE),
     validation = ("!has(self.ports) || size(self.ports) == 0 || has(self.port) && self.ports.all(port, port.port != self.port || has(port.protocol) && port.protocol != 'TCP')", "ports are in addition to port: set port to the main one, and list only others")
 )]
 pub struct AppDeploySpec {

@@ -18,9 +18,9 @@ pub use kind::{Kind, Names};
 pub use pod::{
     ConfigMapStatus, ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource,
     EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader,
-    HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, NamedPort, OnConfigChange,
-    PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume, SecurityProfile, ServiceAccount, TcpSocketAction,
-    Volume,
+    HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, Mount, NamedPort,
+    OnConfigChange, OtherContainer, PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume, SecurityProfile,
+    ServiceAccount, Sidecar, TcpSocketAction, Volume,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

@@ -5,6 +5,7 @@
 //! node. A field may be added only if it does not allow that.
 
 mod config_change;
+mod containers;
 mod env;
 mod ports;
 mod probes;
@@ -17,6 +18,10 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::containers::{
+    MOUNTED, MOUNTED_MESSAGE, MOUNTS, MOUNTS_MESSAGE, NAMES, NAMES_MESSAGE, WRITES, WRITES_MESSAGE,
+};
+pub use self::containers::{Mount, OtherContainer, Sidecar};
 pub use self::service_account::ServiceAccount;
 pub use self::volumes::{
     ConfigMapVolume, EmptyDirMedium, EmptyDirVolume, ImageVolume, KeyToPath, SecretVolume, Volume,
@@ -139,14 +144,28 @@ pub struct PodFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_profile: Option<SecurityProfile>,
 
-    /// Volumes, each with the directory where it is mounted. Default: none.
+    /// Volumes, each with the directory where it is mounted in the container of the application. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(
         merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]),
-        validation = ("self.all(volume, self.exists_one(other, other.mountPath == volume.mountPath))", "two volumes have the same mountPath; give each another directory")
+        validation = ("self.all(volume, !has(volume.mountPath) || self.exists_one(other, has(other.mountPath) && other.mountPath == volume.mountPath))", "two volumes have the same mountPath; give each another directory")
     )]
     pub volumes: Vec<Volume>,
+
+    /// Containers that run one after the other before the application starts, such as a migration. If one fails, it is
+    /// started again, and the application waits. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub init_containers: Vec<OtherContainer>,
+
+    /// Containers that run next to the application, such as a proxy. They start before the init containers and the
+    /// application, one after the other, are restarted when they end, and are stopped after the application. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = kube::core::ListMerge::Map(vec!["name".into()]))]
+    pub sidecars: Vec<Sidecar>,
 
     /// The ServiceAccount of the pods, for a workload identity of a cloud or for the Kubernetes API. Default: the
     /// ServiceAccount `default` of the namespace.
@@ -175,6 +194,17 @@ impl PodFields {
     #[must_use]
     pub fn restarts_on_config_change(&self) -> bool {
         self.on_config_change == Some(OnConfigChange::Restart)
+    }
+
+    /// Returns the containers next to that of the application in the order in which they start, each with the name of its
+    /// list.
+    pub fn other_containers(&self) -> impl Iterator<Item = (&'static str, &OtherContainer)> {
+        let sidecars = self.sidecars.iter().map(|sidecar| ("sidecars", &sidecar.container));
+        sidecars.chain(
+            self.init_containers
+                .iter()
+                .map(|container| ("initContainers", container)),
+        )
     }
 }
 

@@ -83,6 +83,10 @@ fn no_rule_is_added_to_a_whole_spec() {
         "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed \
          before it can end; lower it, or raise the grace period",
         "automountServiceAccountToken needs a ServiceAccount",
+        "initContainers and sidecars have no name in common",
+        "mounts of initContainers and sidecars name volumes of the spec",
+        "mounts of initContainers and sidecars can only write to an emptyDir",
+        "volumes need a mountPath, unless mounts of initContainers or sidecars name them",
         "ports are in addition to port",
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");

@@ -76,12 +76,19 @@ uses_config_maps!(PodSet);
 /// included: they change with the queue, which has its own status.
 #[must_use]
 pub fn used(pod: &PodFields) -> BTreeMap<&str, bool> {
-    let container = &pod.container;
-    let keys = container.env.iter().filter_map(|var| {
+    let others = || pod.other_containers().map(|(_, container)| container);
+    let env = pod
+        .container
+        .env
+        .iter()
+        .chain(others().flat_map(|container| &container.env));
+    let keys = env.filter_map(|var| {
         let key = var.value_from.as_ref()?.config_map_key_ref.as_ref()?;
         Some((&*key.name, key.optional))
     });
-    let objects = container.env_from.iter().filter_map(|source| {
+    let env_from = pod.container.env_from.iter();
+    let env_from = env_from.chain(others().flat_map(|container| &container.env_from));
+    let objects = env_from.filter_map(|source| {
         let object = source.config_map_ref.as_ref()?;
         Some((&*object.name, object.optional))
     });
@@ -250,8 +257,14 @@ mod tests {
                         {"name": "b", "mountPath": "/b", "configMap": {"name": "b"}},
                         {"name": "d", "mountPath": "/d", "configMap": {"name": "../secrets/s"}}],
             "queues": [{"name": "orders"}],
+            "initContainers": [{"name": "i", "image": "i", "envFrom": [{"configMapRef": {"name": "e", "optional": true}}]}],
+            "sidecars": [{"name": "s", "image": "s", "env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "k"}}}]}],
         }));
-        assert_eq!(used(&pod), BTreeMap::from([("a", true), ("b", false), ("c", false)]));
+        assert_eq!(
+            used(&pod),
+            BTreeMap::from([("a", false), ("b", false), ("c", false), ("e", true)])
+        );
     }
 
     #[test]

@@ -28,25 +28,30 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     for volume in list(spec, "volumes") {
         self::volume(volume);
     }
-    for container in list(spec, "containers") {
-        let policy = pull_policy(container["image"].as_str().unwrap_or_default());
-        fill(
-            container,
-            &json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    for containers in ["initContainers", "containers"] {
+        list(spec, containers).for_each(container);
+    }
+}
+
+/// Fills in the defaults of a container.
+fn container(container: &mut Value) {
+    let policy = pull_policy(container["image"].as_str().unwrap_or_default());
+    fill(
+        container,
+        &json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
                 "imagePullPolicy": policy}),
-        );
-        for port in list(container, "ports") {
-            fill(port, &json!({"protocol": "TCP"}));
+    );
+    for port in list(container, "ports") {
+        fill(port, &json!({"protocol": "TCP"}));
+    }
+    for var in list(container, "env") {
+        if let Some(field) = var.pointer_mut("/valueFrom/fieldRef") {
+            fill(field, &json!({"apiVersion": "v1"}));
         }
-        for var in list(container, "env") {
-            if let Some(field) = var.pointer_mut("/valueFrom/fieldRef") {
-                fill(field, &json!({"apiVersion": "v1"}));
-            }
-        }
-        for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
-            if let Some(one) = container.get_mut(name) {
-                probe(one);
-            }
+    }
+    for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        if let Some(one) = container.get_mut(name) {
+            probe(one);
         }
     }
 }

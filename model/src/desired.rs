@@ -2,7 +2,9 @@
 //!
 //! Rendering can't fail, because it takes a [`Valid`] app. The operator, `--dry-run` and `export` get the same bytes.
 
+mod container;
 mod env;
+mod other_containers;
 pub(crate) mod pod_template;
 mod pod_volumes;
 pub(crate) mod ports;
@@ -205,7 +207,16 @@ mod tests {
                     {"name": "cache", "mountPath": "/var/cache/shop", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
                     {"name": "inbox", "mountPath": "/inbox", "readOnly": true, "emptyDir": {}},
                     {"name": "assets", "mountPath": "/assets", "image": {"reference": "ghcr.io/acme/assets:1.4",
-                        "pullPolicy": "Always"}}],
+                        "pullPolicy": "Always"}},
+                    {"name": "spool", "emptyDir": {}}],
+                "initContainers": [{"name": "migrate", "image": "ghcr.io/acme/shop:1.4", "command": ["/migrate"],
+                    "env": [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "admin"}}}],
+                    "mounts": [{"name": "config", "mountPath": "/etc/shop"}]}],
+                "sidecars": [{"name": "exporter", "image": "ghcr.io/acme/exporter:2", "args": ["--all"],
+                    "envFrom": [{"configMapRef": {"name": "exporter"}}], "imagePullPolicy": "IfNotPresent",
+                    "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "32Mi"}},
+                    "probes": {"liveness": {"tcpSocket": {"port": 9100}}},
+                    "mounts": [{"name": "spool", "mountPath": "/spool"}, {"name": "cache", "mountPath": "/cache", "readOnly": true}]}],
                 "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "onConfigChange": "Restart"
             }),
         );

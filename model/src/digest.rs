@@ -14,7 +14,7 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, to_value};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable};
+use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable, is_ordered};
 
 /// The key of this process. With a known hash, a user who may edit a child could choose a value that has the hash of the
 /// wanted one, and hide the drift.
@@ -168,6 +168,16 @@ fn walk(value: &Value, path: &mut String, seen: &mut dyn FnMut(&str, &str)) {
             }
         }
         Node::Entries(entries) => {
+            if is_ordered(path) {
+                path.push_str("[<]");
+                for (at, (key, _)) in entries.iter().enumerate() {
+                    // Another manager may have added entries between two of them.
+                    for (later, _) in entries.iter().skip(at.saturating_add(1)) {
+                        seen(path, &format!("{key}<{later}"));
+                    }
+                }
+                path.truncate(here);
+            }
             for (key, item) in entries {
                 path.push('[');
                 path.push_str(&key);
@@ -245,6 +255,20 @@ mod tests {
         assert_eq!(
             live.lacks(&json!({"spec": {"args": ["b", "a"]}})).as_deref(),
             Some("spec.args[0]")
+        );
+    }
+
+    #[test]
+    fn another_order_of_init_containers_is_a_difference() {
+        let pod = |names: &[&str]| {
+            let containers: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            json!({"spec": {"template": {"spec": {"initContainers": containers}}}})
+        };
+        let live = Digest::of(&pod(&["a", "added", "b"]));
+        assert_eq!(live.lacks(&pod(&["a", "b"])), None);
+        assert_eq!(
+            live.lacks(&pod(&["b", "a"])).as_deref(),
+            Some("spec.template.spec.initContainers[<]")
         );
     }
 

@@ -80,6 +80,12 @@ pub(crate) fn is_empty_variable(path: &str, fields: &Map<String, Value>) -> bool
     is_variable && !fields.contains_key("valueFrom") && fields.get("value").is_none_or(|value| value == "")
 }
 
+/// Whether the order of the entries of a list matters although Kubernetes merges them by a key: init containers start in their
+/// order.
+pub(crate) fn is_ordered(path: &str) -> bool {
+    path.ends_with("spec.initContainers")
+}
+
 /// Whether this is an `emptyDir`, whose presence matters even if it has no fields: a volume has only one source.
 pub(crate) fn is_empty_dir(path: &str) -> bool {
     path.ends_with("].emptyDir")

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::desired::{CONTAINER, PORT};
-use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable, is_nothing, merge_key};
+use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable, is_nothing, is_ordered, merge_key};
 use crate::{Digest, deferred_defaults};
 
 /// Returns the live object with everything that is wanted, and without what was wanted `before` and no longer is. Fields of other
@@ -99,6 +99,26 @@ fn overwrite_entries(path: &str, live: &mut Value, before: Option<&Value>, wishe
     let removed = before.into_iter().flat_map(entries).filter_map(merge_key);
     let removed: BTreeSet<String> = removed.filter(|key| !is_wanted(key)).collect();
     items.retain(|item| merge_key(item).is_none_or(|key| !removed.contains(&key)));
+    if is_ordered(path) {
+        order(items, wishes);
+    }
+}
+
+/// Puts the wanted entries in their order. Those of other managers stay where they are.
+fn order(items: &mut [Value], wishes: &[(String, &Value)]) {
+    let place = |item: &Value| {
+        let key = merge_key(item)?;
+        wishes.iter().position(|(wanted, _)| *wanted == key)
+    };
+    let mut wanted: Vec<(usize, Value)> = items
+        .iter()
+        .filter_map(|item| Some((place(item)?, item.clone())))
+        .collect();
+    wanted.sort_by_key(|(place, _)| *place);
+    let slots = items.iter_mut().filter(|item| place(item).is_some());
+    for (slot, (_, item)) in slots.zip(wanted) {
+        *slot = item;
+    }
 }
 
 /// Removes the previously desired fields.
@@ -232,6 +252,18 @@ mod tests {
         let wanted = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"replicas": 1, "template": {"spec": {
             "containers": [{"name": "app", "image": "nginx:2", "resources": {"limits": {"cpu": "0.5"}}, "env": [{"name": "C", "value": ""}]}]}}}});
         insta::assert_json_snapshot!(merged(&live, Some(&before), &wanted));
+    }
+
+    #[test]
+    fn init_containers_get_the_wanted_order_between_those_of_other_managers() {
+        let pod = |names: &[&str]| {
+            let containers: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            json!({"metadata": {}, "spec": {"template": {"spec": {"initContainers": containers}}}})
+        };
+        let merged = |live: &[&str]| merged(&pod(live), None, &pod(&["a", "b"]));
+        assert_eq!(merged(&["b", "added", "a"]), pod(&["a", "added", "b"]));
+        assert_eq!(merged(&["b", "added"]), pod(&["a", "added", "b"]));
+        assert_eq!(merged(&["a", "added", "b"]), pod(&["a", "added", "b"]));
     }
 
     #[test]

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use crd::{PodFields, Quantity};
+use crd::{PodFields, Quantity, Resources};
 
 use crate::quantity;
 
 /// Returns a message for each unknown resource and for each request above its limit. `at` is the path of the fields.
 #[must_use]
 pub fn problems(pod: &PodFields, at: &str) -> Vec<String> {
-    let Some(resources) = &pod.container.resources else {
-        return Vec::new();
-    };
+    let others = pod.other_containers();
+    let others = others.map(|(list, one)| (format!("{at}.{list}[{}]", one.name), &one.resources));
+    let all = [(at.to_owned(), &pod.container.resources)].into_iter().chain(others);
+    all.flat_map(|(at, resources)| resources.iter().flat_map(move |resources| of(resources, &at)))
+        .collect()
+}
+
+fn of(resources: &Resources, at: &str) -> Vec<String> {
     let (requests, limits) = (&resources.requests, &resources.limits);
     let mut problems = unknown(requests, &format!("{at}.resources.requests"));
     problems.extend(unknown(limits, &format!("{at}.resources.limits")));
@@ -71,6 +76,15 @@ mod tests {
         );
         let known = json!({"memory": "64Mi", "cpu": "100m", "ephemeral-storage": "1Gi", "hugepages-2Mi": "2Mi", "example.com/gpu": 1});
         assert_eq!(messages(&json!({"requests": known, "limits": known})), [""; 0]);
+    }
+
+    #[test]
+    fn resources_of_other_containers_are_checked() {
+        let pod = json!({"image": "nginx:1", "sidecars": [{"name": "proxy", "image": "proxy", "resources": {"limits": {"mem": "1Gi"}}}]});
+        assert_eq!(
+            problems(&serde_json::from_value(pod).unwrap(), "spec"),
+            [r#"spec.sidecars[proxy].resources.limits: unknown resource "mem": use memory"#]
+        );
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! The schema has nearly all of these rules. They are checked again because an object may be older than a rule, and because
 //! the schema may have been replaced.
 
+mod containers;
 mod ports;
 mod probes;
 mod volumes;
 
-use crd::{AppDeploy, AppDeploySpec, EnvFromSource, PodFields, RolloutStrategy, RolloutType};
+use crd::{AppDeploy, AppDeploySpec, PodFields, RolloutStrategy, RolloutType};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
@@ -162,8 +163,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         ));
     }
     problems.extend(resources::problems(pod, at));
-    let is_ambiguous = |source: &EnvFromSource| source.config_map_ref.is_some() == source.secret_ref.is_some();
-    if pod.container.env_from.iter().any(is_ambiguous) {
+    if pod.container.env_from.iter().any(containers::is_ambiguous) {
         problems.push(format!(
             "{at}.envFrom: each entry needs exactly one of configMapRef and secretRef"
         ));
@@ -177,6 +177,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         ));
     }
     volumes::problems(at, pod, problems);
+    containers::add_problems(at, pod, problems);
     let account = pod.service_account.as_ref().map(|account| account.name.as_deref());
     match account {
         Some(None) => problems.push(format!(
@@ -245,7 +246,8 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase()) && is_label(name)
 }
 
-fn is_label(label: &str) -> bool {
+/// Whether it is a DNS label (RFC 1123).
+pub(crate) fn is_label(label: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=63).contains(&label.len()) && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
 }

@@ -3,6 +3,7 @@
 //! The garbage collector and the autoscaler run; no controller makes pods, so nothing else writes children.
 
 mod chain;
+mod containers;
 mod drift;
 mod dropped;
 mod fight;

@@ -156,6 +156,11 @@ fn kind_of(object: &Value) -> Kind {
 fn without_amounts(spec: &AppDeploySpec) -> Value {
     let mut spec = serde_json::to_value(spec).unwrap();
     spec["resources"] = Value::Null;
+    for list in ["initContainers", "sidecars"] {
+        for container in spec[list].as_array_mut().into_iter().flatten() {
+            container["resources"] = Value::Null;
+        }
+    }
     for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
         if let Some(dir) = volume.get_mut("emptyDir").and_then(Value::as_object_mut) {
             dir.remove("sizeLimit");

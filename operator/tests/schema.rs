@@ -1,5 +1,6 @@
 //! The API server refuses what can't work, with a sentence that says what to write instead.
 
+mod containers;
 mod ownership;
 mod pods;
 mod status;
@@ -157,6 +158,7 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
     .chain(pods::bad_variables())
     .chain(pods::bad_ports_and_rollouts())
     .chain(pods::bad_probes())
+    .chain(containers::bad_containers())
     .chain(HOSTILE.iter().flat_map(|name| references(name)))
     .collect()
 }
@@ -259,7 +261,7 @@ fn valid_spec_is_accepted() {
             {"name": "tmp", "mountPath": "/tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}},
             {"name": "assets", "mountPath": "/a..b/.c", "image": {"reference": "assets@sha256:0123456789abcdef0123456789abcdef"}}]}),
     ];
-    for (number, spec) in specs.into_iter().enumerate() {
+    for (number, spec) in specs.into_iter().chain(containers::good_containers()).enumerate() {
         shop.app(&format!("shop-{number}"), spec);
     }
 }

@@ -14,6 +14,7 @@ use crate::Quantity;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("(has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) + (has(self.image) ? 1 : 0) == 1", "a volume needs exactly one of configMap, secret, emptyDir and image"),
+    validation = ("!has(self.readOnly) || has(self.mountPath)", "readOnly is about the mountPath of the application: set mountPath, or remove readOnly"),
     validation = ("!has(self.readOnly) || self.readOnly || has(self.emptyDir)", "only an emptyDir can be written: remove readOnly")
 )]
 pub struct Volume {
@@ -23,13 +24,14 @@ pub struct Volume {
         validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')", "the name of a volume has lower-case letters, digits and '-', and starts and ends with a letter or digit; write it like config")
     )]
     pub name: String,
-    /// The directory where the volume is mounted, as an absolute path. It hides what the image has there. Each volume has
-    /// another directory.
+    /// The directory where the volume is mounted in the container of the application, as an absolute path. It hides what the
+    /// image has there. Each volume has another directory. Required, unless an init container or a sidecar mounts the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 512))]
     #[x_kube(
         validation = ("self.matches('^(/[!-.0-9;-~]+)+$') && !self.matches('/[.][.]?(/|$)')", "a mount path is absolute, without ':', spaces, '.', '..' and a '/' at its end; write it like /etc/nginx/conf.d")
     )]
-    pub mount_path: String,
+    pub mount_path: Option<String>,
     /// Whether the application can't write to the volume. Only an `emptyDir` can be written; the others are always
     /// read-only. Default: false for an `emptyDir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

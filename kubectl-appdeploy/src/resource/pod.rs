@@ -82,23 +82,32 @@ pub fn replaces(pod: &Pod) -> Option<&str> {
 
 /// Returns ready and all containers: `1/1`.
 pub fn containers(pod: &Pod) -> String {
-    let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
-    let ready = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten())
-        .filter(|c| c.ready)
-        .count();
+    let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len()) + sidecars(pod).count();
+    let ready = running(pod).filter(|c| c.ready).count();
     format!("{ready}/{all}")
 }
 
 /// Returns how often the containers were restarted.
 pub fn restarts(pod: &Pod) -> i32 {
-    pod.status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten())
-        .map(|c| c.restart_count)
-        .sum()
+    running(pod).map(|c| c.restart_count).sum()
+}
+
+/// Returns the names of the sidecars, which are init containers that keep running.
+fn sidecars(pod: &Pod) -> impl Iterator<Item = &str> {
+    let inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    inits
+        .filter(|init| init.restart_policy.as_deref() == Some("Always"))
+        .map(|init| init.name.as_str())
+}
+
+/// Returns the statuses of the containers that keep running: sidecars, and all that are no init containers.
+fn running(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let statuses = pod.status.iter();
+    statuses.flat_map(|status| {
+        let inits = status.init_container_statuses.iter().flatten();
+        let sidecars = inits.filter(|init| sidecars(pod).any(|name| name == init.name));
+        sidecars.chain(status.container_statuses.iter().flatten())
+    })
 }
 
 fn is_done(container: &ContainerStatus) -> bool {
@@ -133,6 +142,18 @@ fn is_unschedulable(pod: &Pod) -> bool {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn sidecars_count_as_containers() {
+        let status = |name: &str, ready: bool| json!({"name": name, "image": "", "imageID": "", "ready": ready, "restartCount": 1});
+        let pod: Pod = serde_json::from_value(json!({
+            "spec": {"containers": [{"name": "app"}],
+                "initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "migrate"}]},
+            "status": {"containerStatuses": [status("app", true)],
+                "initContainerStatuses": [status("proxy", false), status("migrate", true)]}}))
+        .unwrap();
+        assert_eq!((&*containers(&pod), restarts(&pod)), ("1/2", 2));
+    }
 
     fn pod(status: &Value) -> Pod {
         serde_json::from_value(json!({"spec": {"containers": [{"name": "app"}]}, "status": status})).unwrap()

@@ -135,12 +135,14 @@ fn sentence<'a>(path: &str, field: &str, known: impl Iterator<Item = &'a str>) -
 /// Returns what to do instead of using a field of pods or Deployments that apps and pod sets do not have.
 fn unsupported(field: &str) -> Option<&'static str> {
     Some(match field {
-        "volumeMounts" => "each of the volumes has a mountPath",
+        "volumeMounts" => "each of the volumes has a mountPath; initContainers and sidecars have mounts",
         "persistentVolumeClaim" | "volumeClaimTemplates" | "hostPath" => {
             "apps keep no data; store it in a database or object storage, or use a Deployment or StatefulSet"
         }
-        "containers" | "sidecars" => "an app runs one container, described by image, command, args and env",
-        "initContainers" => "an app runs one container; run migrations in a Job before the rollout",
+        "containers" => {
+            "image, command, args and env describe the container of the application; list others in sidecars or initContainers"
+        }
+        "restartPolicy" => "list a container that keeps running in sidecars, and one that ends in initContainers",
         "livenessProbe" | "readinessProbe" | "startupProbe" => {
             "use healthCheck, or probes.liveness, probes.readiness and probes.startup"
         }
@@ -186,7 +188,7 @@ mod tests {
         spec.replicas: must be a whole number
         spec.resources.limit: unknown field; did you mean limits?
         spec.tls.secret: unknown field; did you mean secretName?
-        spec.volumeMounts: not supported: each of the volumes has a mountPath
+        spec.volumeMounts: not supported: each of the volumes has a mountPath; initContainers and sidecars have mounts
         specs: unknown field; did you mean spec?
         ");
         let set = json!({"spec": {"replicas": 1, "maxUnavailable": "25%", "template": {"image": "a"}, "image": "b"}});

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crd::{AppDeploy, AppQueue, ContainerFields, PodFields, Probe, Probes};
+use crd::{
+    AppDeploy, AppQueue, ContainerFields, EnvFromSource, EnvVar, OtherContainer, PodFields, Probe, Probes, Sidecar,
+};
 
 use super::{Admitted, gated_fields, spec_without_replicas};
 use crate::children::DEPLOYMENT;
@@ -121,24 +123,11 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
     let mut found = Vec::new();
     let mut add =
         |resource: &'static str, name: &str, field: String| found.push(RequiredRight::get(resource, name, field));
-    for var in &new.pod().container.env {
-        let Some(source) = &var.value_from else { continue };
-        let field = format!("{at}.env {}", var.name);
-        if let Some(key) = &source.secret_key_ref {
-            add("secrets", &key.name, field.clone());
-        }
-        if let Some(key) = &source.config_map_key_ref {
-            add("configmaps", &key.name, field);
-        }
-    }
-    for source in &new.pod().container.env_from {
-        let field = format!("{at}.envFrom");
-        if let Some(secret) = &source.secret_ref {
-            add("secrets", &secret.name, field.clone());
-        }
-        if let Some(map) = &source.config_map_ref {
-            add("configmaps", &map.name, field);
-        }
+    let ours = &new.pod().container;
+    add_variables(at, &ours.env, &ours.env_from, &mut add);
+    for (list, container) in new.pod().other_containers() {
+        let at = format!("{at}.{list}[{}]", container.name);
+        add_variables(&at, &container.env, &container.env_from, &mut add);
     }
     for volume in &new.pod().volumes {
         let field = format!("{at}.volumes[{}]", volume.name);
@@ -171,6 +160,34 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
         });
     }
     found
+}
+
+/// Adds the objects that the variables of a container refer to. `at` is the path of its fields.
+fn add_variables(
+    at: &str,
+    env: &[EnvVar],
+    env_from: &[EnvFromSource],
+    add: &mut impl FnMut(&'static str, &str, String),
+) {
+    for var in env {
+        let Some(source) = &var.value_from else { continue };
+        let field = format!("{at}.env {}", var.name);
+        if let Some(key) = &source.secret_key_ref {
+            add("secrets", &key.name, field.clone());
+        }
+        if let Some(key) = &source.config_map_key_ref {
+            add("configmaps", &key.name, field);
+        }
+    }
+    for source in env_from {
+        let field = format!("{at}.envFrom");
+        if let Some(secret) = &source.secret_ref {
+            add("secrets", &secret.name, field.clone());
+        }
+        if let Some(map) = &source.config_map_ref {
+            add("configmaps", &map.name, field);
+        }
+    }
 }
 
 /// Returns the right to read the Secret with the credentials of an AppQueue. An update that does not change the spec needs
@@ -228,7 +245,23 @@ fn program(pod: &PodFields) -> PodFields {
         pre_stop_sleep_seconds: None,
         security_profile: None,
         on_config_change: None,
+        init_containers: pod.init_containers.iter().map(without_resources).collect(),
+        sidecars: pod
+            .sidecars
+            .iter()
+            .map(|sidecar| Sidecar {
+                container: without_resources(&sidecar.container),
+                probes: commands(sidecar.probes.as_ref()),
+            })
+            .collect(),
         ..pod.clone()
+    }
+}
+
+fn without_resources(container: &OtherContainer) -> OtherContainer {
+    OtherContainer {
+        resources: None,
+        ..container.clone()
     }
 }
 
@@ -285,6 +318,10 @@ mod tests {
                 {"name": "assets", "mountPath": "/d", "image": {"reference": "assets:1"}},
             ],
             "serviceAccount": {"name": "shop"},
+            "initContainers": [{"name": "migrate", "image": "shop:1",
+                "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "admin", "key": "a"}}}],
+                "envFrom": [{"secretRef": {"name": "db"}}]}],
+            "sidecars": [{"name": "proxy", "image": "proxy:1", "envFrom": [{"configMapRef": {"name": "proxy"}}]}],
         }))
     }
 
@@ -293,9 +330,15 @@ mod tests {
         let mut needed = rights_to_references(&referring(1), None);
         let pods = needed.pop().unwrap();
         assert_eq!((pods.verb, pods.resource, &*pods.name), ("create", "pods", ""));
-        let fields = ["spec.serviceAccount", "spec.volumes[assets].image"].map(str::to_owned);
+        let fields = [
+            "spec.serviceAccount",
+            "spec.volumes[assets].image",
+            "spec.initContainers",
+            "spec.sidecars",
+        ];
+        let fields = fields.map(str::to_owned);
         assert_eq!(pods.reason, RightReason::Pods(fields.into()));
-        insta::assert_snapshot!(pods.denial("jane", "blue"), @"spec.serviceAccount, spec.volumes[assets].image needs the right to create pods in namespace blue, which jane does not have: ask an administrator to apply it, or to grant the right: kubectl create role pod-creator -n blue --verb=create --resource=pods && kubectl create rolebinding pod-creator -n blue --role=pod-creator --user=jane");
+        insta::assert_snapshot!(pods.denial("jane", "blue"), @"spec.serviceAccount, spec.volumes[assets].image, spec.initContainers, spec.sidecars needs the right to create pods in namespace blue, which jane does not have: ask an administrator to apply it, or to grant the right: kubectl create role pod-creator -n blue --verb=create --resource=pods && kubectl create rolebinding pod-creator -n blue --role=pod-creator --user=jane");
         let needed: Vec<_> = needed
             .into_iter()
             .map(|r| (r.verb, r.resource, r.name, r.reason))
@@ -305,6 +348,8 @@ mod tests {
             ("configmaps", "db", "spec.env C"),
             ("secrets", "more", "spec.envFrom"),
             ("configmaps", "look", "spec.envFrom"),
+            ("configmaps", "proxy", "spec.sidecars[proxy].envFrom"),
+            ("secrets", "admin", "spec.initContainers[migrate].env A"),
             ("configmaps", "settings", "spec.volumes[config]"),
             ("secrets", "keys", "spec.volumes[keys]"),
             ("secrets", "registry", "spec.imagePullSecrets"),
@@ -350,6 +395,8 @@ mod tests {
             json!({"image": "nginx:1", "queues": [{"name": "mine"}]}),
             json!({"image": "nginx:1", "volumes": [{"name": "a", "mountPath": "/lib", "emptyDir": {}}]}),
             json!({"image": "nginx:1", "serviceAccount": {"name": "mine"}}),
+            json!({"image": "nginx:1", "initContainers": [{"name": "a", "image": "a"}]}),
+            json!({"image": "nginx:1", "sidecars": [{"name": "a", "image": "a"}]}),
         ] {
             let new = app(change.clone());
             let needed = right_to_additions(&new, Some(&old), &added).unwrap();
@@ -386,6 +433,6 @@ mod tests {
         assert_eq!(rights_to_references(&referring(2), Some(&referring(1))), []);
         let mut other = referring(1);
         other.spec.pod.container.command = vec!["env".into()];
-        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 10);
+        assert_eq!(rights_to_references(&other, Some(&referring(1))).len(), 12);
     }
 }

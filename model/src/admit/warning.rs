@@ -1,6 +1,6 @@
 //! Warnings about a spec that is accepted.
 
-use crd::PodFields;
+use crd::{PodFields, Resources};
 
 use super::Admitted;
 use crate::quantity;
@@ -12,17 +12,16 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
     let (pod, at) = (object.pod(), K::POD);
     // Each with a short form.
     let mut later: Vec<(&str, String)> = Vec::new();
-    if !object.is_default() && !is_pinned(&pod.container.image) {
-        let name = pod.container.image.trim_end_matches(":latest");
-        let why = if name == pod.container.image {
-            "has no tag"
-        } else {
-            "can change"
-        };
-        let sentence = format!(
-            "{at}.image: {} {why}, so each start may run another version; write it like {name}:1.4",
-            pod.container.image,
-        );
+    let others = pod.other_containers();
+    let others = others.map(|(list, one)| (format!("{at}.{list}[{}]", one.name), &one.image));
+    let mut images = [(at.to_owned(), &pod.container.image)].into_iter().chain(others);
+    if !object.is_default()
+        && let Some((at, image)) = images.find(|(_, image)| !is_pinned(image))
+    {
+        let name = image.trim_end_matches(":latest");
+        let why = if name == image { "has no tag" } else { "can change" };
+        let sentence =
+            format!("{at}.image: {image} {why}, so each start may run another version; write it like {name}:1.4");
         later.push(("pin the image version", sentence));
     }
     if pod
@@ -56,9 +55,14 @@ pub fn warnings<K: Admitted>(object: &K) -> Vec<String> {
 /// missing. `at` is the path of the fields.
 #[must_use]
 pub fn tiny_amounts(pod: &PodFields, at: &str) -> Vec<String> {
-    let Some(resources) = &pod.container.resources else {
-        return Vec::new();
-    };
+    let others = pod.other_containers();
+    let others = others.map(|(list, one)| (format!("{at}.{list}[{}]", one.name), &one.resources));
+    let all = [(at.to_owned(), &pod.container.resources)].into_iter().chain(others);
+    all.flat_map(|(at, resources)| resources.iter().flat_map(move |resources| tiny_memory(resources, &at)))
+        .collect()
+}
+
+fn tiny_memory(resources: &Resources, at: &str) -> Vec<String> {
     let parts = [("requests", &resources.requests), ("limits", &resources.limits)];
     let memory = parts
         .into_iter()
@@ -135,6 +139,22 @@ mod tests {
         assert_eq!(
             warnings(&one),
             ["spec.replicas: with one pod nothing answers while it is replaced or its node is drained"]
+        );
+    }
+
+    #[test]
+    fn other_containers_are_warned_about() {
+        let resources = json!({"requests": {"cpu": "10m"}});
+        let app = app(
+            json!({"image": "nginx:1", "replicas": 2, "resources": resources, "sidecars": [
+            {"name": "proxy", "image": "proxy", "resources": {"limits": {"memory": "64"}}}]}),
+        );
+        assert_eq!(
+            warnings(&app),
+            [
+                "spec.sidecars[proxy].image: proxy has no tag, so each start may run another version; write it like proxy:1.4",
+                "spec.sidecars[proxy].resources.limits.memory: no container starts with 64 bytes; write a unit, like 64Mi"
+            ]
         );
     }
 

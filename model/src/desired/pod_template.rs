@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crd::{PodFields, Quantity, SecurityProfile, annotation};
+use crd::{PodFields, SecurityProfile, annotation};
 use k8s_openapi::api::core::v1::{
-    self as core, Capabilities, Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec,
-    PodTemplateSpec, ResourceRequirements, SeccompProfile, SecurityContext, SleepAction,
+    self as core, Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec, PodTemplateSpec,
+    SeccompProfile, SleepAction,
 };
-use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::container::{TERMINATION_MESSAGE_POLICY, resources, security_context};
 use super::env::{env_from, env_var};
 use super::ports::ports;
 use super::probes::probes;
 use super::queue_env::queue_variables;
-use super::{CONTAINER, pod_labels, pod_volumes, some_list};
+use super::{CONTAINER, other_containers, pod_labels, pod_volumes, some_list};
 use crate::Valid;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
@@ -61,6 +61,7 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
             name: secret.name.clone(),
         }),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
+        init_containers: other_containers::render(pod, restricted),
         containers: vec![container(pod, restricted)],
         volumes: pod_volumes::volumes(pod),
         ..PodSpec::default()
@@ -87,11 +88,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             protocol: Some(port.protocol.as_str().into()),
             ..ContainerPort::default()
         }),
-        resources: fields.resources.as_ref().map(|resources| ResourceRequirements {
-            requests: quantities(&resources.requests),
-            limits: quantities(&resources.limits),
-            ..ResourceRequirements::default()
-        }),
+        resources: fields.resources.as_ref().map(resources),
         startup_probe: probes.startup,
         readiness_probe: probes.readiness,
         liveness_probe: probes.liveness,
@@ -103,25 +100,9 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
             ..Lifecycle::default()
         }),
         volume_mounts: pod_volumes::mounts(pod),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            capabilities: restricted.then(|| Capabilities {
-                drop: Some(vec!["ALL".into()]),
-                ..Capabilities::default()
-            }),
-            ..SecurityContext::default()
-        }),
-        // The kubelet copies the end of the log into the status of a failed container, so the operator needs no right to read
-        // logs. Existing pods get this field with their next change (see `deferred_defaults`).
-        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(security_context(restricted)),
+        // Existing pods get this field with their next change (see `deferred_defaults`).
+        termination_message_policy: Some(TERMINATION_MESSAGE_POLICY.into()),
         ..Container::default()
     }
-}
-
-fn quantities(amounts: &BTreeMap<String, Quantity>) -> Option<BTreeMap<String, resource::Quantity>> {
-    let amounts: BTreeMap<_, _> = amounts
-        .iter()
-        .map(|(name, amount)| (name.clone(), resource::Quantity(amount.0.clone())))
-        .collect();
-    (!amounts.is_empty()).then_some(amounts)
 }

@@ -1,6 +1,6 @@
 //! Renders the volumes of a pod and their mounts.
 
-use crd::{KeyToPath, PodFields, Volume};
+use crd::{KeyToPath, Mount, PodFields, Volume};
 use k8s_openapi::api::core::v1::{
     self as core, ConfigMapVolumeSource, EmptyDirVolumeSource, ImageVolumeSource, SecretVolumeSource, VolumeMount,
 };
@@ -15,10 +15,28 @@ pub(super) fn volumes(pod: &PodFields) -> Option<Vec<core::Volume>> {
 
 /// Renders the mounts of the container of the application.
 pub(super) fn mounts(pod: &PodFields) -> Option<Vec<VolumeMount>> {
-    some_list(&pod.volumes, |volume| VolumeMount {
-        name: volume.name.clone(),
-        mount_path: volume.mount_path.clone(),
-        read_only: (!volume.is_writable()).then_some(true),
+    let mounts = pod.volumes.iter().filter_map(|volume| {
+        Some(VolumeMount {
+            name: volume.name.clone(),
+            mount_path: volume.mount_path.clone()?,
+            read_only: (!volume.is_writable()).then_some(true),
+            ..VolumeMount::default()
+        })
+    });
+    let mounts: Vec<_> = mounts.collect();
+    (!mounts.is_empty()).then_some(mounts)
+}
+
+/// Renders the mounts of another container.
+pub(super) fn mounts_of(pod: &PodFields, mounts: &[Mount]) -> Option<Vec<VolumeMount>> {
+    let is_empty_dir = |mount: &Mount| {
+        let mut volumes = pod.volumes.iter();
+        volumes.any(|volume| volume.name == mount.name && volume.empty_dir.is_some())
+    };
+    some_list(mounts, |mount| VolumeMount {
+        name: mount.name.clone(),
+        mount_path: mount.mount_path.clone(),
+        read_only: (mount.read_only == Some(true) || !is_empty_dir(mount)).then_some(true),
         ..VolumeMount::default()
     })
 }

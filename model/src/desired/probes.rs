@@ -21,10 +21,10 @@ pub(crate) struct Probes {
 pub(crate) fn probes(fields: &ContainerFields) -> Probes {
     let listening = || fields.port.map(listening);
     if let Some(probes) = &fields.probes {
+        let written = as_written(probes);
         return Probes {
-            readiness: probes.readiness.as_ref().map(probe).or_else(listening),
-            liveness: probes.liveness.as_ref().map(probe),
-            startup: probes.startup.as_ref().map(probe),
+            readiness: written.readiness.or_else(listening),
+            ..written
         };
     }
     let check = fields.health_check.as_ref();
@@ -39,6 +39,15 @@ pub(crate) fn probes(fields: &ContainerFields) -> Probes {
             readiness: listening(),
             ..Probes::default()
         },
+    }
+}
+
+/// Renders probes without a default.
+pub(crate) fn as_written(probes: &crd::Probes) -> Probes {
+    Probes {
+        readiness: probes.readiness.as_ref().map(probe),
+        liveness: probes.liveness.as_ref().map(probe),
+        startup: probes.startup.as_ref().map(probe),
     }
 }
 

@@ -65,9 +65,9 @@ pub(super) fn comparable(spec: &PodSpec) -> Value {
             fields.remove("tolerations");
         }
     }
-    let containers = fields.get_mut("containers").and_then(Value::as_array_mut);
-    for container in containers.into_iter().flatten() {
-        complete(container);
+    for containers in ["initContainers", "containers"] {
+        let containers = fields.get_mut(containers).and_then(Value::as_array_mut);
+        containers.into_iter().flatten().for_each(complete);
     }
     spec
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crd::{EnvVar, ImagePullPolicy, PodFields, PodSet, annotation};
+use crd::{EnvVar, ImagePullPolicy, OtherContainer, PodFields, PodSet, annotation};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -118,11 +118,28 @@ fn hash(template: &PodFields, restarted_at: Option<&String>, config: Option<&Str
         let names: Vec<&str> = template.container.env.iter().map(|var| &*var.name).collect();
         names.join(",")
     });
+    // The digest does not contain the order in which containers start, and that of their variables, either.
+    let starts: Vec<String> = template
+        .other_containers()
+        .map(|(_, container)| start(container))
+        .collect();
+    let order = order.or_else(|| (!starts.is_empty()).then(String::new));
+    let order = order.map(|names| [names].into_iter().chain(starts).collect::<Vec<_>>().join(";"));
     let mut written =
         json!({"spec": {"template": template, "restartedAt": restarted_at, "order": order, "config": config}});
     written["spec"]["template"]["onConfigChange"] = Value::Null;
     written["spec"]["template"]["securityProfile"] = json!(template.profile().as_str().to_lowercase());
     format!("{:016x}", stable_hash(&written))
+}
+
+/// Returns the name of a container and those of its variables, in their order.
+fn start(container: &OtherContainer) -> String {
+    let variables = container.env.iter().map(|var| var.name.as_str());
+    [container.name.as_str()]
+        .into_iter()
+        .chain(variables)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn max_unavailable(written: Option<&IntOrString>, replicas: usize) -> Result<usize, String> {
@@ -183,6 +200,22 @@ mod tests {
         assert_ne!(old.template, image.template);
         assert_eq!(old.shape, image.shape);
         assert_ne!(old.shape, port.shape);
+    }
+
+    #[test]
+    fn order_of_other_containers_matters() {
+        let of = |names: [&str; 2], image: &str| {
+            let containers = names.map(|name| json!({"name": name, "image": image}));
+            valid(json!({"template": {"image": "nginx:1", "initContainers": containers}}))
+                .unwrap()
+                .shape
+        };
+        assert_ne!(of(["a", "b"], "c:1"), of(["b", "a"], "c:1"));
+        assert_ne!(
+            of(["a", "b"], "c:1"),
+            of(["a", "b"], "c:2"),
+            "only the image of the application is changed in place"
+        );
     }
 
     /// Existing pods record these hashes. With another hash, all pods would be replaced.

@@ -1,5 +1,6 @@
 //! Reads the fields of pods from a pod template.
 
+mod containers;
 mod env;
 mod health;
 mod ports;
@@ -53,6 +54,8 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
     let account = name.map(|name| ServiceAccount {
         name: Some(name.to_owned()),
     });
+    let volumes = volumes::read(&spec, container);
+    let others = containers::read(&spec, &volumes);
     let pod = PodFields {
         container: ours,
         image_pull_secrets: items(&spec["imagePullSecrets"])
@@ -66,7 +69,9 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
             .as_i64()
             .filter(|seconds| (1..grace.unwrap_or(GRACE)).contains(seconds)),
         security_profile: profile(&spec, container),
-        volumes: volumes::read(&spec, container),
+        volumes,
+        init_containers: others.init_containers,
+        sidecars: others.sidecars,
         automount_service_account_token: account.as_ref().and_then(|_| takes_token.then_some(true)),
         service_account: account,
         // A pod template does not say it.
@@ -81,6 +86,7 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
             .into_iter()
             .map(|rest| rest.below(&format!("spec.containers[{name}]"))),
     );
+    unmapped.extend(others.unmapped);
     ReadSpec { value: pod, unmapped }
 }
 
@@ -215,6 +221,7 @@ fn unmapped_fields(spec: &Value, container: &Value, pod: &PodFields) -> Vec<Unma
         }
     }
     move_security_context(&mut live, &name);
+    containers::normalize(&mut live, &mut ours);
     rest::of("spec", &live, &ours)
 }
 

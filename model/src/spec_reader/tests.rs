@@ -1,3 +1,4 @@
+mod containers;
 mod random;
 
 use crd::AppDeploy;

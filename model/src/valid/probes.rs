@@ -1,6 +1,6 @@
 //! Validates probes.
 
-use crd::ContainerFields;
+use crd::{ContainerFields, Probes};
 
 /// Adds a message for each invalid probe of a container. `at` is the path of its fields.
 pub(super) fn add_problems(at: &str, container: &ContainerFields, problems: &mut Vec<String>) {
@@ -10,6 +10,11 @@ pub(super) fn add_problems(at: &str, container: &ContainerFields, problems: &mut
             "{at}.healthCheck: the short form of probes: remove {at}.healthCheck or {at}.probes"
         ));
     }
+    add_problems_of(at, probes, problems);
+}
+
+/// Adds a message for each invalid probe. `at` is the path of the fields of the container.
+pub(super) fn add_problems_of(at: &str, probes: &Probes, problems: &mut Vec<String>) {
     for (name, probe) in probes.named() {
         let at = format!("{at}.probes.{name}");
         let checks = [

@@ -17,15 +17,20 @@ pub(super) fn problems(at: &str, pod: &PodFields, problems: &mut Vec<String>) {
         if !names.insert(&volume.name) {
             problems.push(format!("{at}: two volumes have this name; rename one of them"));
         }
-        if !is_mount_path(&volume.mount_path) {
+        if let Some(path) = &volume.mount_path {
+            if !is_mount_path(path) {
+                problems.push(format!(
+                    "{at}.mountPath: invalid path {path:?}: write it like /etc/nginx/conf.d"
+                ));
+            }
+            if !paths.insert(path) {
+                problems.push(format!(
+                    "{at}.mountPath: two volumes have this path; change one of them"
+                ));
+            }
+        } else if volume.read_only.is_some() {
             problems.push(format!(
-                "{at}.mountPath: invalid path {:?}: write it like /etc/nginx/conf.d",
-                volume.mount_path
-            ));
-        }
-        if !paths.insert(&volume.mount_path) {
-            problems.push(format!(
-                "{at}.mountPath: two volumes have this path; change one of them"
+                "{at}: readOnly is about the mountPath: set mountPath, or remove readOnly"
             ));
         }
         source_problems(&at, volume, problems);

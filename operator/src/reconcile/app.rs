@@ -247,7 +247,9 @@ impl Reconciler {
     fn observe(&self, context: &ReconcileContext<AppDeploy>) -> Observed {
         let mut observed = self.stores.observe(&context.key, is_new(&context.object));
         self.states.add_probe_events(&context.key, observed.pods.iter_mut());
-        let dropped = self.states.with(&context.key, |state| state.child_writes.dropped().to_vec());
+        let dropped = self
+            .states
+            .with(&context.key, |state| state.child_writes.dropped().to_vec());
         observed.dropped = dropped.unwrap_or_default();
         observed
     }

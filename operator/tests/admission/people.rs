@@ -62,6 +62,15 @@ fn secret_reference_requires_the_right_to_read_the_secret() {
             "volumes",
             json!([{"name": "a", "mountPath": "/a", "configMap": {"name": "keys"}}]),
         ),
+        (
+            "initContainers",
+            json!([{"name": "a", "image": "a", "envFrom": [{"secretRef": {"name": "db"}}]}]),
+        ),
+        (
+            "sidecars",
+            json!([{"name": "a", "image": "a", "env": [
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "look", "key": "a"}}}]}]),
+        ),
     ] {
         let spec = json!({"image": "nginx:1", "port": 80, field: value});
         let refused = jane.run_with_input(&apply, &app(&space, "shop", &spec)).unwrap_err();
@@ -129,6 +138,12 @@ fn fields_that_reach_further_require_the_right_to_create_pods() {
             json!([{"name": "a", "mountPath": "/a", "image": {"reference": "private:1"}}]),
             "spec.volumes[a].image",
         ),
+        (
+            "initContainers",
+            json!([{"name": "a", "image": "a:1"}]),
+            "spec.initContainers",
+        ),
+        ("sidecars", json!([{"name": "a", "image": "a:1"}]), "spec.sidecars"),
     ];
     let spec = |field: &str, value: &Value| json!({"image": "nginx:1", field: value});
     for (number, (field, value, path)) in fields.iter().enumerate() {
@@ -161,7 +176,7 @@ fn fields_that_reach_further_require_the_right_to_create_pods() {
         .cluster
         .control_plane
         .kubectl_as(&space.cluster.control_plane.kubeconfig());
-    let [(field, value, _), _] = &fields;
+    let [(field, value, _), ..] = &fields;
     admin
         .run_with_input(&apply, &app(&space, "build", &spec(field, value)))
         .unwrap();

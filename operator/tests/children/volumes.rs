@@ -131,10 +131,16 @@ fn fields_that_need_a_review_are_refused_without_webhooks() {
     };
     let account = json!({"serviceAccount": {"name": "shop"}});
     let image = json!({"volumes": [{"name": "a", "mountPath": "/a", "image": {"reference": "assets:1"}}]});
-    for (number, (spec, path)) in [(account, "serviceAccount"), (image, "volumes[a].image")]
-        .into_iter()
-        .enumerate()
-    {
+    let fields_and_paths = [
+        (account, "serviceAccount"),
+        (image, "volumes[a].image"),
+        (
+            json!({"initContainers": [{"name": "a", "image": "a"}]}),
+            "initContainers",
+        ),
+        (json!({"sidecars": [{"name": "a", "image": "a"}]}), "sidecars"),
+    ];
+    for (number, (spec, path)) in fields_and_paths.into_iter().enumerate() {
         let name = format!("shop-{number}");
         let app = shop.settled_app(&name, fields(spec.clone()));
         assert_eq!(ready(&app), ("False", "InvalidSpec"));

@@ -162,6 +162,16 @@ fn pods_with_access_to_the_host_are_denied() {
         };
         create_denied(&thief, &in_space(&change), why);
     };
+    let port = |spec: &mut Value| {
+        spec["initContainers"] =
+            json!([{"name": "other", "image": "busybox", "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+    };
+    create_denied(&thief, &in_space(&port), "port of its host");
+    let sidecar = |spec: &mut Value| {
+        spec["initContainers"] = json!([{"name": "other", "image": "busybox", "restartPolicy": "Always",
+            "securityContext": {"privileged": true}}]);
+    };
+    create_denied(&thief, &in_space(&sidecar), "privileges of its host");
     for list in ["containers", "initContainers"] {
         with(list, json!({"privileged": true}), "privileges of its host");
         with(list, json!({"procMount": "Unmasked"}), "privileges of its host");
@@ -188,6 +198,11 @@ fn pods_with_access_to_the_host_are_denied() {
             "volumes",
             json!([{"name": "root", "hostPath": {"path": "/"}}]),
             "hostPath",
+        ),
+        (
+            "initContainers",
+            json!([{"name": "other", "image": "busybox", "securityContext": {"privileged": true}}]),
+            "privileges of its host",
         ),
     ] {
         let change = |object: &mut Value| object["spec"]["template"]["spec"][field] = value;
@@ -553,7 +568,7 @@ fn fields_of_other_managers_block_no_later_write() {
 
 /// What specs can ask for, after a review of their author.
 #[test]
-fn pods_with_a_service_account_and_volumes_of_their_namespace_are_admitted() {
+fn pods_with_fields_that_specs_have_are_admitted() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("fields");
@@ -565,6 +580,10 @@ fn pods_with_a_service_account_and_volumes_of_their_namespace_are_admitted() {
         spec["serviceAccountName"] = json!("shop");
         spec["automountServiceAccountToken"] = json!(true);
         spec["volumes"] = volumes.clone();
+        spec["initContainers"] = json!([
+            {"name": "proxy", "image": "proxy", "restartPolicy": "Always", "volumeMounts": [{"name": "c", "mountPath": "/c"}],
+             "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}},
+            {"name": "migrate", "image": "shop"}]);
     };
     let in_template = |object: &mut Value| change(&mut object["spec"]["template"]["spec"]);
     for object in [pod(&space.name, change), deployment(&space.name, in_template)] {

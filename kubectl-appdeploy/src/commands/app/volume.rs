@@ -13,7 +13,7 @@ pub fn parse(text: &str) -> Result<Volume, String> {
     };
     let (kind, object) = source.split_once('/').unwrap_or((source, ""));
     let mut volume = Volume {
-        mount_path: format!("/{directory}"),
+        mount_path: Some(format!("/{directory}")),
         ..Volume::default()
     };
     let named = match (kind, object) {

@@ -37,6 +37,21 @@ pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Health> {
             unmapped: Vec::new(),
         };
     }
+    as_written(&live, port)
+}
+
+/// Reads the probes of a sidecar, which has no health check.
+pub fn read_probes(container: &Value) -> ReadSpec<Option<Probes>> {
+    let live = NAMES.map(|name| normalized(&container[name], container));
+    let ReadSpec { value, unmapped } = as_written(&live, None);
+    ReadSpec {
+        value: value.probes,
+        unmapped,
+    }
+}
+
+/// Reads each probe.
+fn as_written(live: &[Value; 3], port: Option<i32>) -> ReadSpec<Health> {
     let [mut readiness, liveness, startup] = live.each_ref().map(probe);
     if is_same(&rendered(&Health::default(), port)[0], &live[0]) {
         readiness = None;
@@ -52,7 +67,7 @@ pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Health> {
     };
     let ours = rendered(&value, port);
     let mut unmapped = Vec::new();
-    for ((name, live), ours) in NAMES.iter().zip(&live).zip(&ours) {
+    for ((name, live), ours) in NAMES.iter().zip(live).zip(&ours) {
         if live.is_null() || probe(live).is_some() {
             unmapped.extend(rest::of(name, live, ours));
         } else {

@@ -5,30 +5,36 @@ use std::collections::BTreeSet;
 use crd::{ConfigMapVolume, EmptyDirVolume, ImagePullPolicy, ImageVolume, KeyToPath, Quantity, SecretVolume, Volume};
 use serde_json::{Value, json};
 
-use super::{items, text};
+use super::{containers, items, text};
 use crate::defaults;
-use crate::valid::is_mount_path;
 
-/// Reads the volumes that the container of the application mounts as the operator would mount them: once, and as a whole.
-/// The others are unmapped.
+/// Reads the volumes that the container of the application mounts as the operator would mount them: once, and as a whole; and
+/// those that only other containers mount. The others are unmapped.
 pub(super) fn read(spec: &Value, container: &Value) -> Vec<Volume> {
     let mut paths = BTreeSet::new();
     let volumes = items(&spec["volumes"]).filter_map(|volume| {
-        let mut mounts = items(&container["volumeMounts"]).filter(|mount| mount["name"] == volume["name"]);
-        let (mount, None) = (mounts.next()?, mounts.next()) else {
-            return None;
-        };
-        read_one(volume, mount).filter(|volume| paths.insert(volume.mount_path.clone()))
+        let is_of_volume = |mount: &&Value| mount["name"] == volume["name"];
+        let mut mounts = items(&container["volumeMounts"]).filter(is_of_volume);
+        match (mounts.next(), mounts.next()) {
+            (Some(mount), None) => {
+                let path = containers::whole(mount).filter(|path| paths.insert(path.clone()))?;
+                read_one(volume, Some(path), mount["readOnly"] == true)
+            }
+            (None, None) => {
+                let others = containers::expressible(spec);
+                let mut mounts = others
+                    .flat_map(|other| items(&other["volumeMounts"]))
+                    .filter(is_of_volume);
+                mounts.find_map(containers::whole)?;
+                read_one(volume, None, false)
+            }
+            _ => None,
+        }
     });
     volumes.collect()
 }
 
-fn read_one(volume: &Value, mount: &Value) -> Option<Volume> {
-    let is_of_a_part = ["subPath", "subPathExpr"].iter().any(|field| mount[*field].is_string());
-    let mount_path = text(&mount["mountPath"]);
-    if is_of_a_part || !is_mount_path(&mount_path) {
-        return None;
-    }
+fn read_one(volume: &Value, mount_path: Option<String>, read_only: bool) -> Option<Volume> {
     let mut read = Volume {
         name: text(&volume["name"]),
         mount_path,
@@ -52,7 +58,7 @@ fn read_one(volume: &Value, mount: &Value) -> Option<Volume> {
             pull_policy: pull_policy(image),
         });
     } else if let dir @ Value::Object(_) = &volume["emptyDir"] {
-        read.read_only = (mount["readOnly"] == true).then_some(true);
+        read.read_only = read_only.then_some(true);
         read.empty_dir = Some(EmptyDirVolume {
             medium: serde_json::from_value(dir["medium"].clone()).ok(),
             size_limit: match &dir["sizeLimit"] {
@@ -87,6 +93,16 @@ fn pull_policy(image: &Value) -> Option<ImagePullPolicy> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_that_only_other_containers_mount_are_read_without_a_path() {
+        let mount = |name: &str| json!({"name": name, "mountPath": "/a"});
+        let spec = json!({"volumes": [{"name": "work", "emptyDir": {}}, {"name": "part", "emptyDir": {}}],
+            "initContainers": [{"name": "setup", "volumeMounts": [mount("work"), {"name": "part", "mountPath": "/b", "subPath": "b"}]}]});
+        let found = read(&spec, &json!({}));
+        let found: Vec<_> = found.iter().map(|volume| (&*volume.name, &volume.mount_path)).collect();
+        assert_eq!(found, [("work", &None)]);
+    }
 
     #[test]
     fn only_volumes_that_are_mounted_once_and_as_a_whole_are_read() {

@@ -61,7 +61,18 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
         let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
         check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
     }
-    if let Some(probes) = &mut pod.container.probes {
+    pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
+    for port in &mut pod.container.ports {
+        port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);
+    }
+    pod.container.probes = normalized_probes(pod.container.probes.take());
+    normalize_others(pod);
+    spec
+}
+
+/// Returns probes without fields that have their default.
+fn normalized_probes(mut probes: Option<crd::Probes>) -> Option<crd::Probes> {
+    if let Some(probes) = &mut probes {
         for probe in [&mut probes.readiness, &mut probes.liveness, &mut probes.startup] {
             let Some(probe) = probe else { continue };
             if let Some(http) = &mut probe.http_get {
@@ -75,17 +86,8 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
             probe.failure_threshold = probe.failure_threshold.filter(|count| *count != 3);
         }
     }
-    pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
-    for port in &mut pod.container.ports {
-        port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);
-    }
     // Kubernetes has no field for a pod without any.
-    pod.container.probes = pod
-        .container
-        .probes
-        .take()
-        .filter(|probes| *probes != crd::Probes::default());
-    spec
+    probes.filter(|probes| *probes != crd::Probes::default())
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -271,10 +273,10 @@ fn pod() -> impl Strategy<Value = Value> {
         proptest::option::of(policy),
         (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
         any::<bool>(),
-        (volumes(), account()),
+        (volumes(), account(), others()),
     )
         .prop_map(
-            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token)))| {
+            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token), others))| {
                 let env: Vec<Value> = env
                     .into_iter()
                     .map(|(name, mut var)| {
@@ -284,13 +286,124 @@ fn pod() -> impl Strategy<Value = Value> {
                     .collect();
                 let [secrets, queues] = [secrets, queues]
                     .map(|names| names.into_iter().map(|name| json!({"name": name})).collect::<Vec<_>>());
-                json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
+                let mut pod = json!({"image": image, "env": env, "envFrom": env_from, "command": command, "args": args,
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health["healthCheck"], "probes": health["probes"], "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
                 "volumes": volumes, "serviceAccount": account, "automountServiceAccountToken": token,
-                "securityProfile": if restricted { "Restricted" } else { "Baseline" }})
+                "securityProfile": if restricted { "Restricted" } else { "Baseline" }});
+                add_others(&mut pod, others);
+                pod
             },
         )
+}
+
+/// Returns random containers with these names, with indexes of volumes instead of their names.
+fn containers(name: &'static str, has_probes: bool) -> impl Strategy<Value = Vec<Value>> {
+    let image = prop_oneof![Just("busybox"), Just("ghcr.io/acme/proxy:1.4")];
+    let policy = prop_oneof![Just("Always"), Just("IfNotPresent"), Just("Never")];
+    let words = || proptest::collection::vec("[ -~]{1,5}", 0..3);
+    let mounts = proptest::collection::btree_map("/[a-z]{1,2}", (0..9_usize, any::<Option<bool>>()), 0..3);
+    let probes = if has_probes {
+        probes().boxed()
+    } else {
+        Just(Value::Null).boxed()
+    };
+    let one = (
+        image,
+        proptest::option::of(policy),
+        (words(), words()),
+        (
+            proptest::collection::btree_map("[A-Z]{1,3}", variable(), 0..3),
+            env_from(),
+        ),
+        proptest::option::of(amounts()),
+        mounts,
+        proptest::option::of(probes),
+    );
+    let one = one.prop_map(|(image, policy, (command, args), (env, env_from), limits, mounts, probes)| {
+        let env: Vec<Value> = env
+            .into_iter()
+            .map(|(name, mut var)| {
+                var["name"] = json!(name);
+                var
+            })
+            .collect();
+        let mounts: Vec<Value> = mounts
+            .into_iter()
+            .map(|(path, (volume, read_only))| json!({"name": volume, "mountPath": path, "readOnly": read_only}))
+            .collect();
+        let resources = limits.map(|limits| json!({"limits": limits}));
+        let mut one = json!({"image": image, "imagePullPolicy": policy, "command": command, "args": args, "env": env,
+            "envFrom": env_from, "resources": resources, "mounts": mounts});
+        if let Some(probes) = probes.filter(Value::is_object) {
+            one["probes"] = probes;
+        }
+        one
+    });
+    proptest::collection::vec(one, 0..3).prop_map(move |mut all| {
+        for (number, one) in all.iter_mut().enumerate() {
+            one["name"] = json!(format!("{name}{number}"));
+        }
+        all
+    })
+}
+
+/// Lets random containers mount volumes. Those that they mount have a `mountPath` or, if `only_there`, none.
+fn mount_volumes(volumes: &mut Value, containers: &mut [Value], only_there: bool) {
+    let Some(volumes) = volumes.as_array_mut() else { return };
+    for container in containers {
+        let mounts = container["mounts"].as_array_mut().unwrap();
+        if volumes.is_empty() {
+            mounts.clear();
+        }
+        for mount in mounts {
+            let index = usize::try_from(mount["name"].as_u64().unwrap()).unwrap() % volumes.len();
+            let volume = &mut volumes[index];
+            mount["name"] = volume["name"].clone();
+            if volume.get("emptyDir").is_none() && mount["readOnly"] == false {
+                mount["readOnly"] = Value::Null;
+            }
+            if only_there {
+                volume["mountPath"] = Value::Null;
+                volume["readOnly"] = Value::Null;
+            }
+        }
+    }
+}
+
+/// Returns random sidecars and init containers, and whether only they mount their volumes.
+fn others() -> impl Strategy<Value = (Vec<Value>, Vec<Value>, bool)> {
+    (containers("side", true), containers("init", false), any::<bool>())
+}
+
+/// Adds random containers to the fields of a pod.
+fn add_others(pod: &mut Value, (mut sidecars, mut inits, only_there): (Vec<Value>, Vec<Value>, bool)) {
+    mount_volumes(&mut pod["volumes"], &mut sidecars, only_there);
+    mount_volumes(&mut pod["volumes"], &mut inits, only_there);
+    pod["sidecars"] = json!(sidecars);
+    pod["initContainers"] = json!(inits);
+}
+
+/// Removes what has its default.
+fn normalize_others(pod: &mut crd::PodFields) {
+    let volumes = pod.volumes.clone();
+    let sidecars = pod.sidecars.iter_mut().map(|sidecar| &mut sidecar.container);
+    for one in sidecars.chain(&mut pod.init_containers) {
+        for var in &mut one.env {
+            var.value = var.value.take().filter(|value| !value.is_empty());
+        }
+        let usual = defaults::pull_policy(&one.image);
+        one.image_pull_policy = one.image_pull_policy.filter(|policy| policy.as_str() != usual);
+        let resources = one.resources.take();
+        one.resources = resources.filter(|resources| !resources.limits.is_empty());
+        for mount in &mut one.mounts {
+            let volume = volumes.iter().find(|volume| volume.name == mount.name).unwrap();
+            mount.read_only = mount.read_only.filter(|is| *is && volume.empty_dir.is_some());
+        }
+    }
+    for sidecar in &mut pod.sidecars {
+        sidecar.probes = normalized_probes(sidecar.probes.take());
+    }
 }
 
 fn rollout() -> impl Strategy<Value = Value> {

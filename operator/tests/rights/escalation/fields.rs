@@ -81,6 +81,33 @@ const OF_PROBES: [&str; 15] = [
     "terminationGracePeriodSeconds",
     "timeoutSeconds",
 ];
+/// The fields of each init container and sidecar.
+const OF_OTHERS: [&str; 24] = [
+    "args",
+    "command",
+    "env.name",
+    "env.value",
+    "env.valueFrom.configMapKeyRef.key",
+    "env.valueFrom.configMapKeyRef.name",
+    "env.valueFrom.configMapKeyRef.optional",
+    "env.valueFrom.fieldRef.fieldPath",
+    "env.valueFrom.secretKeyRef.key",
+    "env.valueFrom.secretKeyRef.name",
+    "env.valueFrom.secretKeyRef.optional",
+    "envFrom.configMapRef.name",
+    "envFrom.configMapRef.optional",
+    "envFrom.prefix",
+    "envFrom.secretRef.name",
+    "envFrom.secretRef.optional",
+    "image",
+    "imagePullPolicy",
+    "mounts.mountPath",
+    "mounts.name",
+    "mounts.readOnly",
+    "name",
+    "resources.limits.*",
+    "resources.requests.*",
+];
 const OF_APPS: [&str; 11] = [
     "expose",
     "host",
@@ -104,7 +131,7 @@ const OF_SETS: [&str; 6] = [
 ];
 
 /// What a pod template has, and must not be had through us.
-const BEYOND: [&str; 36] = [
+const BEYOND: [&str; 35] = [
     "activeDeadlineSeconds",
     "affinity",
     "annotations",
@@ -119,7 +146,6 @@ const BEYOND: [&str; 36] = [
     "hostPort",
     "hostUsers",
     "hostname",
-    "initContainers",
     "labels",
     "lifecycle",
     "metadata",
@@ -159,8 +185,13 @@ fn volume(source: &str, value: Value) -> Value {
     json!({"volumes": [{"name": "a", "mountPath": "/a", "emptyDir": {}, source: value}]})
 }
 
+/// Returns another container with a field that there is not.
+fn other(list: &str, field: &str, value: Value) -> Value {
+    json!({list: [{"name": "a", "image": "a", field: value}]})
+}
+
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 17] {
+fn beyond_inside() -> [(Value, &'static str); 22] {
     [
         (
             json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
@@ -200,6 +231,27 @@ fn beyond_inside() -> [(Value, &'static str); 17] {
             "persistentVolumeClaim",
         ),
         (volume("mountPropagation", json!("Bidirectional")), "mountPropagation"),
+        (
+            other("initContainers", "securityContext", json!({"privileged": true})),
+            "securityContext",
+        ),
+        (
+            other("sidecars", "securityContext", json!({"privileged": true})),
+            "securityContext",
+        ),
+        (
+            other("sidecars", "ports", json!([{"containerPort": 80, "hostPort": 80}])),
+            "ports",
+        ),
+        (other("sidecars", "volumeDevices", json!([])), "volumeDevices"),
+        (
+            other(
+                "sidecars",
+                "lifecycle",
+                json!({"preStop": {"httpGet": {"host": "192.0.2.1", "port": 80}}}),
+            ),
+            "lifecycle",
+        ),
     ]
 }
 
@@ -264,7 +316,12 @@ fn each_field_of_the_spec_is_classified() {
     let probes = ["readiness", "liveness", "startup"]
         .iter()
         .flat_map(|probe| OF_PROBES.map(|field| format!("probes.{probe}.{field}")));
-    let of_pods: Vec<String> = OF_PODS.map(String::from).into_iter().chain(probes).collect();
+    let probes: Vec<String> = probes.collect();
+    let of_sidecars = probes.iter().map(|field| format!("sidecars.{field}"));
+    let others = ["initContainers", "sidecars"].into_iter();
+    let others = others.flat_map(|list| OF_OTHERS.map(|field| format!("{list}.{field}")));
+    let of_pods = OF_PODS.map(String::from).into_iter().chain(of_sidecars).chain(others);
+    let of_pods: Vec<String> = of_pods.chain(probes.iter().cloned()).collect();
     let apps: BTreeSet<String> = of_pods.iter().cloned().chain(OF_APPS.map(String::from)).collect();
     let in_template = of_pods.iter().map(|field| format!("template.{field}"));
     let sets: BTreeSet<String> = in_template.chain(OF_SETS.map(String::from)).collect();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crd::{
-    AppDeploySpec, EnvFromSource, EnvVar, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy, RolloutType,
-    SecurityProfile, Volume,
+    AppDeploySpec, EnvFromSource, EnvVar, OtherContainer, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy,
+    RolloutType, SecurityProfile, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -177,9 +177,13 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
     }
     if !pod.volumes.is_empty() {
         let volumes = pod.volumes.iter();
-        let volumes = volumes.map(|one| format!("{} from {}", one.mount_path, source(one)));
+        let volumes = volumes.map(|one| match &one.mount_path {
+            Some(path) => format!("{path} from {}", source(one)),
+            None => format!("{} from {}, only in other containers", one.name, source(one)),
+        });
         page.list("Volumes", &volumes.collect::<Vec<_>>());
     }
+    other_containers(page, pod);
     let variables: Vec<String> = container
         .env_from
         .iter()
@@ -189,6 +193,33 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
     if !variables.is_empty() {
         page.list("Environment", &variables);
     }
+}
+
+/// Lists the init containers and the sidecars.
+fn other_containers(page: &mut Page<'_>, pod: &PodFields) {
+    for (label, list) in [("Init Containers", "initContainers"), ("Sidecars", "sidecars")] {
+        let all = pod.other_containers().filter(|(of, _)| *of == list);
+        let lines: Vec<String> = all.map(|(_, container)| other_container(container)).collect();
+        if !lines.is_empty() {
+            page.list(label, &lines);
+        }
+    }
+}
+
+/// Describes a container next to that of the application.
+fn other_container(container: &OtherContainer) -> String {
+    let program: Vec<String> = container.command.iter().chain(&container.args).cloned().collect();
+    let program = (!program.is_empty()).then(|| format!("runs {}", words(&program)));
+    let mounts = container.mounts.iter();
+    let mounts = mounts.map(|mount| format!("mounts {} at {}", mount.name, mount.mount_path));
+    let variables = container.env_from.iter().filter_map(all_keys);
+    let variables = variables.chain(container.env.iter().map(variable));
+    let parts = [container.image.clone()]
+        .into_iter()
+        .chain(program)
+        .chain(mounts)
+        .chain(variables);
+    format!("{}: {}", container.name, parts.collect::<Vec<_>>().join("; "))
 }
 
 /// Describes where the files of a volume come from.
