@@ -1,5 +1,6 @@
 //! Turns failures and problems of pods into a reason, a sentence and the command to run next.
 
+mod container;
 mod pod;
 mod pull;
 pub(crate) mod refusal;
@@ -8,7 +9,7 @@ mod schedule;
 
 use crd::PodFields;
 
-pub use self::pod::diagnose_pod;
+pub use self::container::diagnose_pod;
 pub(crate) use self::refusal::detail;
 pub(crate) use self::reported::{current_pods, event_query, newest_template, reported_problem};
 use crate::printable::printable;

@@ -96,12 +96,16 @@ impl PodState {
     /// Returns which Events of the kubelet explain the pod at a time, in seconds since 1970. `None` if its status is enough.
     #[must_use]
     pub fn event_query_at(&self, now: i64) -> Option<EventQuery> {
-        let topic = match self.problem_at(now) {
-            Some(problem) if problem.reason == Reason::NotHealthy => EventTopic::HealthCheck,
-            _ => self.unstarted_at(now).map(|_| EventTopic::Start)?,
+        let (container, topic) = match self.problem_at(now) {
+            Some(problem) if problem.reason == Reason::NotHealthy => {
+                let failed = problem.failed_check;
+                let container = failed.map(|failed| failed.readable.container().into());
+                (container.unwrap_or_default(), EventTopic::HealthCheck)
+            }
+            _ => (Box::default(), self.unstarted_at(now).map(|_| EventTopic::Start)?),
         };
         let uid = self.uid.clone();
-        (!uid.is_empty()).then_some(EventQuery { uid, topic })
+        (!uid.is_empty()).then_some(EventQuery { uid, container, topic })
     }
 
     /// Returns the next time after `now` at which [`PodState::problem_at`] changes although the pod does not.
@@ -170,12 +174,21 @@ impl PodState {
             deleting: pod.metadata.deletion_timestamp.is_some(),
             finished,
             unhealthy: own
-                .filter(|_| !ready)
-                .and_then(|status| Unhealthy::read(status, spec, replaced)),
+                .and_then(|status| Unhealthy::read(status, spec, replaced))
+                .or_else(|| {
+                    let mut others = container::others(pod).filter(|(status, _)| !status.ready);
+                    others.find_map(|(status, spec)| Unhealthy::read(status, spec, None))
+                })
+                .filter(|_| !ready),
             unstarted: status
                 .filter(|_| !ready && !finished)
                 .and_then(|status| Unstarted::read(status, own, container)),
-            recent_restart: own.and_then(|status| RecentRestart::read(status, spec, replaced)),
+            recent_restart: own
+                .and_then(|status| RecentRestart::read(status, spec, replaced))
+                .or_else(|| {
+                    let mut others = container::others(pod);
+                    others.find_map(|(status, spec)| RecentRestart::read(status, spec, None))
+                }),
             created: pod
                 .metadata
                 .creation_timestamp
@@ -193,7 +206,12 @@ impl PodState {
                 unschedulable
                     .or_else(evicted)
                     .or_else(|| container::problem(own?, spec, replaced))
-                    .or_else(|| container::problem_of_a_sidecar(pod))
+                    .or_else(|| {
+                        let mut others = container::others(pod).filter(|(status, _)| !status.ready);
+                        others.find_map(|(status, spec)| {
+                            Some(container::problem(status, spec, None)?.of_container(&status.name))
+                        })
+                    })
             },
             event: None,
         }
@@ -428,9 +446,79 @@ mod tests {
             {"name": "agent", "image": "mesh", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "InvalidImageName"}}},
             {"name": "app", "image": "nginx", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}]}}))
         .unwrap();
-        let detail = "agent, which is not the application's (InvalidImageName: mesh)";
         let problem = PodState::read(&pod).problem;
-        assert_eq!(problem, Some(PodProblem::new(Reason::ContainerFailed, detail)));
+        let expected = PodProblem::new(Reason::InvalidImageName, "mesh").of_container("agent");
+        assert_eq!(problem, Some(expected));
+    }
+
+    fn with_other_containers(given: &Value) -> PodState {
+        let status = |name: &str, ready: bool, fields: &Value| {
+            let mut status = json!({"name": name, "image": "", "imageID": "", "ready": ready, "restartCount": 2});
+            status
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+            status
+        };
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"},
+            "spec": {"containers": [{"name": "app"}], "initContainers": [
+                {"name": "proxy", "restartPolicy": "Always", "readinessProbe": {"tcpSocket": {"port": 1}}}, {"name": "migrate"}]},
+            "status": {"phase": "Pending", "initContainerStatuses": [
+                    status("proxy", given["proxy ready"] == true, &given["proxy"]), status("migrate", false, &given["migrate"])],
+                "containerStatuses": [status("app", false, &json!({"state": {"waiting": {"reason": "PodInitializing"}}}))]}}))
+        .unwrap();
+        PodState::read(&pod)
+    }
+
+    #[test]
+    fn failing_init_container_is_reported_in_each_of_its_states() {
+        let ended = |code: i32| json!({"terminated": {"exitCode": code, "message": "no database\n"}});
+        let proxy = json!({"state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}, "started": true});
+        let read = |migrate: Value| {
+            let pod = with_other_containers(&json!({"proxy": proxy, "proxy ready": true, "migrate": migrate}));
+            let found = pod.problem_at(101)?;
+            Some((
+                found.container?.to_string(),
+                found.reason,
+                found.detail,
+                found.output.map(|output| output.text),
+            ))
+        };
+        let running = json!({"running": {"startedAt": "1970-01-01T00:01:40Z"}});
+        let expected = (
+            "migrate".to_owned(),
+            Reason::CrashLoop,
+            "exit code 3".to_owned(),
+            Some("no database".to_owned()),
+        );
+        for migrate in [
+            json!({"state": ended(3)}),
+            json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended(3)}),
+            json!({"state": running, "lastState": ended(3)}),
+        ] {
+            assert_eq!(read(migrate), Some(expected.clone()));
+        }
+        for migrate in [
+            json!({"state": running}),
+            json!({"state": ended(0)}),
+            json!({"state": running, "lastState": ended(0)}),
+            json!({"state": {"waiting": {"reason": "PodInitializing"}}}),
+        ] {
+            assert_eq!(read(migrate), None);
+        }
+    }
+
+    #[test]
+    fn sidecar_that_fails_its_probe_is_reported() {
+        let proxy = json!({"state": {"running": {"startedAt": "1970-01-01T00:01:40Z"}}, "started": true});
+        let pod =
+            with_other_containers(&json!({"proxy": proxy, "migrate": {"state": {"terminated": {"exitCode": 0}}}}));
+        assert_eq!(pod.problem_at(109), None);
+        let found = pod.problem_at(110).unwrap();
+        assert_eq!(
+            (found.container.as_deref(), found.reason),
+            (Some("proxy"), Reason::NotHealthy)
+        );
     }
 
     #[test]

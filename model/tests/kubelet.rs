@@ -26,7 +26,8 @@ fn problem_of(pod: &Pod, events: &[Event], after: i64) -> String {
     match state.problem_at(now) {
         Some(problem) => {
             let stalled = if problem.is_stalled() { " (stalled)" } else { "" };
-            format!("{}{stalled}: {}", problem.reason.as_str(), problem.detail)
+            let container = problem.container.map(|name| format!(" of {name}")).unwrap_or_default();
+            format!("{}{stalled}{container}: {}", problem.reason.as_str(), problem.detail)
         }
         None => "nothing".to_owned(),
     }

@@ -40,7 +40,7 @@ impl BrokenApp {
 }
 
 /// In the order in which their causes appear.
-const BROKEN: [BrokenApp; 22] = [
+const BROKEN: [BrokenApp; 25] = [
     broken(
         "taken",
         "NameConflict",
@@ -133,6 +133,24 @@ const BROKEN: [BrokenApp; 22] = [
         "CrashLoop",
         "with exit code 3; its last words: \"no database at db:5432\"",
         "kubectl appdeploy logs",
+    ),
+    broken(
+        "migration",
+        "CrashLoop",
+        "init container migrate fails, with exit code 3; its last words: \"no table\"",
+        "kubectl appdeploy logs migration",
+    ),
+    broken(
+        "proxied",
+        "CrashLoop",
+        "sidecar proxy ends by itself, with exit code 1",
+        "kubectl appdeploy logs proxied",
+    ),
+    broken(
+        "accompanied",
+        "ImageNotFound",
+        "image busybox:no-such-tag of sidecar proxy was not found",
+        "kubectl appdeploy edit accompanied",
     ),
     broken(
         "greedy",
@@ -289,6 +307,33 @@ apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
 metadata: { name: crash }
 spec: { image: busybox, command: [sh, -c, 'exec >&2; echo starting; echo no database at db:5432; exit 3'] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: migration }
+spec:
+  image: nginx
+  port: 80
+  initContainers:
+  - { name: migrate, image: busybox, command: [sh, -c, 'echo no table; exit 3'] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: proxied }
+spec:
+  image: nginx
+  port: 80
+  sidecars:
+  - { name: proxy, image: busybox, command: ['false'] }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: accompanied }
+spec:
+  image: nginx
+  port: 80
+  sidecars:
+  - { name: proxy, image: 'busybox:no-such-tag' }
 ---
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy

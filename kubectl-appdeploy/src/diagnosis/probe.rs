@@ -144,12 +144,12 @@ fn crashed(workload: &Workload, pods: &[Pod]) -> Option<Crash> {
     if cause.reason != "CrashLoop" || cause.message.contains("last words") {
         return None;
     }
-    // A webhook may have added containers to the pod.
+    // An init container or a sidecar may crash, too.
     let containers = pods.iter().flat_map(|pod| {
-        let statuses = pod
-            .status
-            .iter()
-            .flat_map(|status| status.container_statuses.iter().flatten());
+        let statuses = pod.status.iter().flat_map(|status| {
+            let inits = status.init_container_statuses.iter().flatten();
+            inits.chain(status.container_statuses.iter().flatten())
+        });
         statuses.map(|container| (container.restart_count, pod.name_any(), &container.name))
     });
     let (restarts, pod, container) = containers.max()?;
@@ -197,7 +197,7 @@ mod tests {
             &json!({"conditions": [cond("Ready", "False", "CrashLoop", "")],
                 "cause": {"reason": "CrashLoop", "message": "the application ends by itself, with exit code 1"}}),
         );
-        let pod = |name: &str, containers: &[(&str, i32)]| {
+        let pod = |name: &str, containers: &[(&str, i32)]| -> Pod {
             let statuses: Vec<_> = containers
                 .iter()
                 .map(|(name, restarts)| json!({"name": name, "restartCount": restarts, "ready": false, "image": "", "imageID": ""}))
@@ -215,6 +215,10 @@ mod tests {
         let crash = found.unwrap();
         assert_eq!((&*crash.pod, &*crash.container, crash.restarts), ("blog-1", "app", 2));
         assert_eq!(crashed(&crashing, &[pod("blog-1", &[("app", 0)])]), None);
+        let mut migrating: Pod = pod("blog-1", &[("app", 0)]);
+        let status = migrating.status.as_mut().unwrap();
+        status.init_container_statuses = pod("", &[("migrate", 3)]).status.unwrap().container_statuses;
+        assert_eq!(&*crashed(&crashing, &[migrating]).unwrap().container, "migrate");
     }
 
     #[test]

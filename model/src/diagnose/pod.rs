@@ -11,15 +11,6 @@ use crate::quantity;
 use crate::queue::config_map_name;
 use crate::{NextCommand, command};
 
-/// Returns the diagnosis for what keeps a pod from working.
-#[must_use]
-pub fn diagnose_pod(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
-    let found = explain(subject, problem);
-    // A queue may become ready without a change of the spec.
-    let stalled = problem.is_stalled() && found.reason != Reason::QueueNotReady;
-    Diagnosis { stalled, ..found }
-}
-
 /// Returns the diagnosis if the missing ConfigMap is that of a queue in the spec.
 fn queue_not_ready(subject: Subject<'_>, config_map: &str) -> Option<Diagnosis> {
     let queues = &subject.pod?.queues;
@@ -30,7 +21,8 @@ fn queue_not_ready(subject: Subject<'_>, config_map: &str) -> Option<Diagnosis> 
     Some(diagnosis(Reason::QueueNotReady, &message, Some(next)))
 }
 
-fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
+/// Returns the diagnosis for the container of the application, whether or not waiting helps.
+pub(super) fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
     let shown = problem.detail_for(subject.pod);
     let (reason, detail) = (problem.reason, &*shown);
     let namespace = subject.namespace;
@@ -92,7 +84,10 @@ fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
                 command!("--limits=memory={}", quantity::meant_memory(detail)),
             )),
         ),
-        Reason::OutOfMemory => (out_of_memory(detail), Some(raise_limit(subject, detail))),
+        Reason::OutOfMemory => (
+            out_of_memory("the application", detail),
+            Some(raise_limit(subject, detail)),
+        ),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".into()),
@@ -144,11 +139,11 @@ fn missing_key(subject: Subject<'_>, detail: &str) -> (String, Option<NextComman
 /// Returns the flags that create the keys to which the spec refers in the missing object: as values, or as files if a volume
 /// mounts it.
 fn literals(subject: Subject<'_>, problem: &PodProblem) -> NextCommand {
-    let sources = subject
-        .pod
-        .iter()
-        .flat_map(|pod| &pod.container.env)
-        .filter_map(|var| var.value_from.as_ref());
+    let variables = subject.pod.iter().flat_map(|pod| {
+        let others = pod.other_containers().flat_map(|(_, container)| &container.env);
+        pod.container.env.iter().chain(others)
+    });
+    let sources = variables.filter_map(|var| var.value_from.as_ref());
     let refs = sources.flat_map(|source| match problem.reason {
         Reason::MissingSecret => source.secret_key_ref.iter(),
         _ => source.config_map_key_ref.iter(),
@@ -186,11 +181,12 @@ fn files(subject: Subject<'_>, reason: Reason, name: &str) -> Option<NextCommand
     Some(flags.fold(NextCommand::default(), NextCommand::and))
 }
 
-fn out_of_memory(limit: &str) -> String {
+/// Describes a container that was killed because of its memory.
+pub(super) fn out_of_memory(container: &str, limit: &str) -> String {
     if limit.is_empty() {
-        return "the application used more memory than its node had left".to_owned();
+        return format!("{container} used more memory than its node had left");
     }
-    format!("the application used more memory than resources.limits.memory allows, which is {limit}")
+    format!("{container} used more memory than resources.limits.memory allows, which is {limit}")
 }
 
 /// Suggests twice the memory limit.
@@ -235,6 +231,7 @@ fn quoted(detail: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnose::diagnose_pod;
 
     #[test]
     fn missing_source_of_a_volume_has_the_command_that_creates_it() {

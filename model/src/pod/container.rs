@@ -7,7 +7,6 @@ use super::probe::Check;
 use super::problem::PodProblem;
 use super::{ContainerSpec, end, waiting};
 use crate::desired::CONTAINER;
-use crate::reason::Reason;
 
 /// A container that runs and does not pass its health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +44,8 @@ impl RecentRestart {
             problem: PodProblem {
                 crashes,
                 ..end::problem(ended, spec)
-            },
+            }
+            .of_container(&status.name),
         })
     }
 }
@@ -101,29 +101,36 @@ pub(super) fn problem(status: &ContainerStatus, spec: ContainerSpec<'_>, replace
     })
 }
 
-/// Returns the problem of a container that a webhook has added next to the application's, and without which the pod does not
-/// become ready.
-pub(super) fn problem_of_a_sidecar(pod: &Pod) -> Option<PodProblem> {
-    let status = pod.status.as_ref()?;
-    let inits = status.init_container_statuses.iter().flatten();
-    let others = status
-        .container_statuses
-        .iter()
-        .flatten()
-        .filter(|c| c.name != CONTAINER);
-    inits.chain(others).filter(|one| !one.ready).find_map(|one| {
+/// Returns the statuses and specs of the containers next to that of the application: init containers and sidecars of the spec,
+/// and what a webhook has added. Without them, the pod does not become ready. Init containers that have done their work are not
+/// among them.
+pub(super) fn others(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, ContainerSpec<'_>)> {
+    let status = pod.status.iter();
+    let all = status.flat_map(|status| {
+        let inits = status.init_container_statuses.iter().flatten();
+        let others = status.container_statuses.iter().flatten();
+        inits.chain(others.filter(|one| one.name != CONTAINER))
+    });
+    let all = all.map(|one| {
         let specs = pod.spec.iter();
         let mut specs = specs.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         let spec = ContainerSpec {
             pod: pod.spec.as_ref(),
             container: specs.find(|c| c.name == one.name),
         };
-        // Without its output: no spec of ours gives it anything to read.
-        let PodProblem { reason, detail, .. } = problem(one, spec, None)?;
-        let (name, reason) = (&one.name, reason.as_str());
-        let detail = format!("{name}, which is not the application's ({reason}: {detail})");
-        Some(PodProblem::new(Reason::ContainerFailed, detail))
-    })
+        (one, spec)
+    });
+    all.filter(|(one, spec)| !has_done_its_work(pod, one, *spec))
+}
+
+/// Whether a container is an init container that has ended with success, even if it runs again because the sandbox of its pod
+/// was replaced.
+fn has_done_its_work(pod: &Pod, status: &ContainerStatus, spec: ContainerSpec<'_>) -> bool {
+    let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let is_sidecar = spec.container.is_some_and(|spec| spec.restart_policy.is_some());
+    let both = [status.state.as_ref(), status.last_state.as_ref()];
+    let ended = both.into_iter().flatten().find_map(|state| state.terminated.as_ref());
+    !is_sidecar && ended.is_some_and(|ended| ended.exit_code == 0) && inits.any(|init| init.name == status.name)
 }
 
 fn running_since(status: &ContainerStatus) -> Option<i64> {

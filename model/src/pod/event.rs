@@ -18,6 +18,8 @@ pub enum EventTopic {
 pub struct EventQuery {
     /// The UID of the pod.
     pub uid: Box<str>,
+    /// The container whose health check failed. Empty for any.
+    pub container: Box<str>,
     /// The topic of the Events.
     pub topic: EventTopic,
 }
@@ -40,7 +42,8 @@ impl EventQuery {
             let last = event.last_timestamp.as_ref().map(|time| time.0);
             last.or_else(|| event.event_time.as_ref().map(|time| time.0))
         };
-        let found = events.iter().filter_map(|event| {
+        let found = events.iter().filter(|event| self.is_of_container(event));
+        let found = found.filter_map(|event| {
             let message = event.message.as_deref()?;
             let read = match self.topic {
                 EventTopic::HealthCheck => PodEvent::of_probe(message),
@@ -49,6 +52,13 @@ impl EventQuery {
             Some((time(event), read?))
         });
         found.max_by_key(|(time, _)| *time).map(|(_, event)| event)
+    }
+
+    /// Whether an Event is not about another container. Its field path is like `spec.initContainers{proxy}`.
+    fn is_of_container(&self, event: &Event) -> bool {
+        let path = event.involved_object.field_path.as_deref().unwrap_or_default();
+        let name = path.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}'));
+        self.container.is_empty() || name.is_none_or(|name| *name == *self.container)
     }
 }
 
@@ -127,9 +137,17 @@ mod tests {
         ];
         let query = EventQuery {
             uid: "p1".into(),
+            container: "app".into(),
             topic: EventTopic::HealthCheck,
         };
         assert_eq!(query.read(&events), Some(PodEvent::HttpStatus(503)));
+        let of = |path: &str| {
+            let mut event = event(4, "Readiness probe failed: HTTP probe failed with statuscode: 500");
+            event.involved_object.field_path = Some(path.to_owned());
+            query.read(&[events[0].clone(), event])
+        };
+        assert_eq!(of("spec.containers{app}"), Some(PodEvent::HttpStatus(500)));
+        assert_eq!(of("spec.initContainers{proxy}"), Some(PodEvent::HttpStatus(503)));
         assert_eq!(query.read(&[]), None);
     }
 }

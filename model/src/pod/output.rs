@@ -11,11 +11,13 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec};
 use serde_json::json;
 
 use crate::defaults;
-use crate::desired::pod_spec;
+use crate::desired::{CONTAINER, pod_spec};
 
 /// What a container can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readable {
+    /// Its name.
+    container: Box<str>,
     /// Its environment variables, and the objects all keys of which are variables, as JSON.
     variables: BTreeSet<String>,
     /// Its mounts with their volumes, as JSON.
@@ -44,25 +46,37 @@ impl Readable {
             devices > 0
         };
         Self {
+            container: container
+                .map(|container| container.name.as_str().into())
+                .unwrap_or_default(),
             variables: container.map(variables).unwrap_or_default(),
             mounts: container.map(|container| mounts(pod, container)).unwrap_or_default(),
             more: sees_processes || container.is_none_or(has_more),
         }
     }
 
-    /// Whether a spec gives the container everything that it can read. Without a spec, only if it can read nothing.
+    /// Returns the name of the container.
+    pub(super) fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// Whether a spec gives the container everything that it can read. Without a spec, only if it can read nothing. A container
+    /// that the spec does not have may contain anything.
     #[must_use]
     pub fn is_given_by(&self, pod: Option<&PodFields>) -> bool {
         if self.more {
             return false;
         }
-        if self.variables.is_empty() && self.mounts.is_empty() {
+        let has_nothing = self.variables.is_empty() && self.mounts.is_empty();
+        if has_nothing && *self.container == *CONTAINER {
             return true;
         }
         let pod = pod.map(pod_spec).unwrap_or_default();
-        let given: BTreeSet<_> = pod.containers.iter().flat_map(variables).collect();
-        let mounted: BTreeSet<_> = pod.containers.iter().flat_map(|one| mounts(Some(&pod), one)).collect();
-        self.variables.is_subset(&given) && self.mounts.is_subset(&mounted)
+        let mut containers = pod.init_containers.iter().flatten().chain(&pod.containers);
+        let Some(given) = containers.find(|given| *given.name == *self.container) else {
+            return false;
+        };
+        self.variables.is_subset(&variables(given)) && self.mounts.is_subset(&mounts(Some(&pod), given))
     }
 }
 
@@ -194,6 +208,31 @@ mod tests {
         }
         pod["containers"][0]["volumeMounts"][0]["subPath"] = json!("key");
         assert!(!is_shown(pod, Some(&spec)), "another mount");
+    }
+
+    #[test]
+    fn output_of_another_container_of_the_spec_is_shown_if_it_reads_only_what_it_is_given() {
+        let spec: PodFields = serde_json::from_value(json!({"image": "nginx", "env": [{"name": "KEY", "value": "1"}],
+            "initContainers": [{"name": "migrate", "image": "shop", "env": [{"name": "MODE", "value": "on"}]}]}))
+        .unwrap();
+        let pod = pod_spec(&spec);
+        let is_shown = |change: &dyn Fn(&mut Container)| {
+            let mut migrate = pod.init_containers.as_ref().unwrap()[0].clone();
+            change(&mut migrate);
+            Readable::of(Some(&pod), Some(&migrate)).is_given_by(Some(&spec))
+        };
+        assert!(is_shown(&|_| {}));
+        assert!(
+            !is_shown(&|one| one.env.clone_from(&pod.containers[0].env)),
+            "a variable of the application"
+        );
+        assert!(
+            !is_shown(&|one| {
+                one.name = "added".into();
+                one.env = None;
+            }),
+            "a container of another manager"
+        );
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use crd::PodFields;
 
 use super::output::{Output, Readable};
 use super::probe::FailedCheck;
+use crate::desired::CONTAINER;
 use crate::reason::Reason;
 
 /// How many crashes in a row make a problem stalled. With the kubelet's backoff the fourth crash comes after about 35 s.
@@ -16,6 +17,8 @@ const STALLED_AFTER_CRASHES: i32 = 4;
 pub struct PodProblem {
     /// The reason, as in the Ready condition.
     pub reason: Reason,
+    /// The name of its container, if it is not that of the application.
+    pub container: Option<Box<str>>,
     /// The part of the kubelet's or the scheduler's message that names the image, the key or the amount.
     pub detail: String,
     /// The health check that failed, if the reason is `NotHealthy`.
@@ -32,6 +35,7 @@ impl PodProblem {
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
+            container: None,
             detail: detail.into(),
             failed_check: None,
             output: None,
@@ -43,6 +47,16 @@ impl PodProblem {
         Self {
             failed_check: Some(failed.clone()),
             ..Self::new(Reason::NotHealthy, failed.without_output().to_string())
+        }
+        .of_container(failed.readable.container())
+    }
+
+    /// Returns the problem as one of this container.
+    #[must_use]
+    pub fn of_container(self, name: &str) -> Self {
+        Self {
+            container: (!name.is_empty() && name != CONTAINER).then(|| name.into()),
+            ..self
         }
     }
 

@@ -122,6 +122,7 @@ mod tests {
     fn about(pod: &str) -> EventQuery {
         EventQuery {
             uid: pod.into(),
+            container: Box::default(),
             topic: EventTopic::HealthCheck,
         }
     }
