@@ -23,6 +23,10 @@ pub fn changing(environment: &Environment, context: &TestContext) -> Result<()> 
     follow(environment, context, "changing")
 }
 
+pub fn containers(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "containers")
+}
+
 pub fn gitops(environment: &Environment, context: &TestContext) -> Result<()> {
     follow(environment, context, "gitops")
 }

@@ -42,7 +42,7 @@ type Test = fn(&Environment, &TestContext) -> Result<()>;
 const LANES: usize = 4;
 
 /// Tests that need only the operator and their namespace. The slowest come first.
-const SHARED: [(&str, Test); 19] = [
+const SHARED: [(&str, Test); 20] = [
     ("guide-queue", guides::queue),
     ("guide-podset", guides::podset),
     ("causes", causes::causes_are_in_status_table_and_waits),
@@ -57,6 +57,7 @@ const SHARED: [(&str, Test); 19] = [
         "private",
         private::suggested_commands_lead_to_a_page_from_a_private_registry,
     ),
+    ("guide-containers", guides::containers),
     ("guide-changing", guides::changing),
     ("guide-gitops", guides::gitops),
     (
