@@ -227,9 +227,9 @@ fn third_party_objects_are_adopted_also_after_an_interruption() {
     assert_eq!(shop.names("pods"), old_pods);
     assert_eq!(shop.names("replicasets -l appdeploy.dev/replaced-by=shop").len(), 1);
 
-    // It ends again when the Service is the app's.
-    let mut second = shop.plugin.start(&shop.line("--yes"));
+    // It ends again when the Service is the app's. The Deployment exists before: a plan that it changes would be rejected.
     shop.operator_makes_its_deployment();
+    let mut second = shop.plugin.start(&shop.line("--yes"));
     let owner = "--for=jsonpath={.metadata.ownerReferences[0].kind}=AppDeploy";
     shop.kubectl(&format!("wait {owner} service/shop --timeout=60s"));
     second.kill().unwrap();
