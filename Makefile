@@ -257,10 +257,20 @@ bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodS
 bench-podset:
 	cargo bench --package operator --bench podset
 
-# The cost of apps: time, requests, memory, compared with the API server alone and an operator in Go.
+# The cost of apps: time, requests, memory, compared with the API server alone and an operator in Go. Measured is the static
+# program of the image, if this machine can build it.
 bench-apps:
-	@cargo build --quiet --release --package operator --package bench
-	@"$(RELEASED)/bench" run $(if $(PEER),--peer '$(PEER)') $(ARGS)
+	@cargo build --quiet --release --package bench
+	@static="$$(uname -m)-unknown-linux-musl"; \
+	if command -v musl-gcc >/dev/null && test -d "$$(rustc --print sysroot)/lib/rustlib/$$static"; then \
+		cargo build --quiet --release --package operator --bin appdeploy-operator --target "$$static" || exit 1; \
+		operator="$(TARGET)/$$static/release/appdeploy-operator"; \
+	else \
+		echo "measuring the operator as this machine links it: the static program of the image needs musl-gcc (musl-tools) and 'rustup target add $$static'" >&2; \
+		cargo build --quiet --release --package operator --bin appdeploy-operator || exit 1; \
+		operator="$(RELEASED)/appdeploy-operator"; \
+	fi; \
+	"$(RELEASED)/bench" run --operator "$$operator" $(if $(PEER),--peer '$(PEER)') $(ARGS)
 
 bench-memory: ## Measure the operator's peak memory under its limit, into docs/security.md
 	@cargo build --quiet --release --package operator --package bench

@@ -34,11 +34,11 @@ pub fn load() -> Result<f64> {
         .with_context(|| format!("{first:?} is not a load average"))
 }
 
-/// Returns the versions of the measured programs and of their environment. The peer is a checkout in Go, if there is one.
+/// Returns the versions of the measured operator and of its environment. The peer is a checkout in Go, if there is one.
 ///
 /// # Errors
 /// When a program is missing.
-pub fn versions(peer: Option<&Path>) -> Result<BTreeMap<String, String>> {
+pub fn versions(operator: &Path, peer: Option<&Path>) -> Result<BTreeMap<String, String>> {
     let mut versions = BTreeMap::new();
     let binaries = Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?;
     let apiserver = said(Command::new(binaries.path(Program::KubeApiserver)).arg("--version"))?;
@@ -48,7 +48,12 @@ pub fn versions(peer: Option<&Path>) -> Result<BTreeMap<String, String>> {
     // A source archive has no commit.
     let commit = said(Command::new("git").args(["rev-parse", "--short", "HEAD"])).unwrap_or_default();
     let ours = format!("{} {}", env!("CARGO_PKG_VERSION"), commit.trim());
-    versions.insert("AppDeploy".to_owned(), ours.trim().to_owned());
+    let linked = if is_static(&std::fs::read(operator)?) {
+        " (static)"
+    } else {
+        ""
+    };
+    versions.insert("AppDeploy".to_owned(), format!("{}{linked}", ours.trim()));
     if let Some(peer) = peer {
         let mut list = Command::new("go");
         list.current_dir(peer)
@@ -58,6 +63,11 @@ pub fn versions(peer: Option<&Path>) -> Result<BTreeMap<String, String>> {
         versions.insert("Go".to_owned(), last_word(&go).trim_start_matches("go").to_owned());
     }
     Ok(versions)
+}
+
+/// Whether a program names no dynamic loader, as the one of the image.
+fn is_static(program: &[u8]) -> bool {
+    !program.windows(9).any(|bytes| bytes == b"/ld-linux")
 }
 
 /// Runs a program and returns its output.

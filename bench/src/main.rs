@@ -146,7 +146,7 @@ fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
     journal.begin(&About {
         date: jiff::Timestamp::now().strftime("%F").to_string(),
         machine: machine::machine()?,
-        versions: machine::versions(peer.as_deref())?,
+        versions: machine::versions(&operator(options.operator.as_ref())?, peer.as_deref())?,
     })?;
     let _ = rustls::crypto::ring::default_provider().install_default();
     let most = options.apps.iter().copied().max().unwrap_or_default();

@@ -208,7 +208,9 @@ impl<K: Primary> Reduce for Root<K> {
             }
             let mut object = K::default();
             *object.spec_mut() = read(spec).map_err(Unusable::schema)?;
-            *object.status_mut() = status.map(read).transpose().map_err(Unusable::schema)?.flatten();
+            let status: Option<K::Status> = status.map(read).transpose().map_err(Unusable::schema)?.flatten();
+            // Lists that were parsed have room for more entries, a copy has none.
+            object.status_mut().clone_from(&status);
             Ok(object)
         };
         let value = match whole() {

@@ -12,7 +12,8 @@ use super::{Claim, blocking_claim};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claims<K: Ord> {
     claims: BTreeMap<K, Claim>,
-    by_host: BTreeMap<String, BTreeSet<K>>,
+    /// The apps that ask for a host or have it, sorted. Most hosts have one.
+    by_host: BTreeMap<String, Vec<K>>,
 }
 
 impl<K: Ord> Default for Claims<K> {
@@ -143,7 +144,7 @@ impl<K: Ord + Clone> Claims<K> {
         let mut affected = BTreeSet::new();
         for host in before.iter().flat_map(Claim::hosts) {
             if let Some(keys) = self.by_host.get_mut(host) {
-                keys.remove(app);
+                keys.retain(|key| key != app);
                 affected.extend(keys.iter().cloned());
                 if keys.is_empty() {
                     self.by_host.remove(host);
@@ -153,7 +154,10 @@ impl<K: Ord + Clone> Claims<K> {
         for host in now.iter().flat_map(Claim::hosts) {
             let keys = self.by_host.entry(host.to_owned()).or_default();
             affected.extend(keys.iter().cloned());
-            keys.insert(app.clone());
+            if let Err(place) = keys.binary_search(app) {
+                keys.reserve_exact(1);
+                keys.insert(place, app.clone());
+            }
         }
         if let Some(now) = now {
             self.claims.insert(app.clone(), now);

@@ -19,7 +19,7 @@ pub struct StatusWrites<S> {
     /// When its status was last written.
     written: Option<Instant>,
     /// The status that was written to an object whose stored status can't be read.
-    unreadable: Option<S>,
+    unreadable: Option<Box<S>>,
     /// Since when requests have failed.
     unavailable: Option<Instant>,
 }
@@ -39,7 +39,7 @@ impl<S> StatusWrites<S> {
     /// Records that the status was written now, and the status itself if it can't be read back.
     pub fn written(&mut self, unreadable: Option<S>) {
         self.written = Some(Instant::now());
-        self.unreadable = unreadable;
+        self.unreadable = unreadable.map(Box::new);
     }
 
     /// Whether no status was written for as long as one may be delayed.
@@ -56,8 +56,8 @@ impl<S> StatusWrites<S> {
 
     /// Returns what was written as the status of an object that can't be read.
     #[must_use]
-    pub const fn unreadable(&self) -> Option<&S> {
-        self.unreadable.as_ref()
+    pub fn unreadable(&self) -> Option<&S> {
+        self.unreadable.as_deref()
     }
 
     /// Whether only requests failed, and not for long.
