@@ -175,7 +175,8 @@ impl Metrics {
         let (resource, health) = (informer.resource(), informer.health());
         let labels = labels::Resource { resource };
         self.synced.get_or_create(&labels).set(health.is_synced().into());
-        self.failing.get_or_create(&labels).set(health.error().is_some().into());
+        let is_failing = health.error().is_some() && !informer.is_missing_option();
+        self.failing.get_or_create(&labels).set(is_failing.into());
         self.cached.get_or_create(&labels).set(gauge(informer.store().len()));
         // The watch counts by itself; both only grow.
         let take_over = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);

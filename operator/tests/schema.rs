@@ -258,6 +258,9 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "metrics": {"port": 9100, "path": "/prom?a=b"}}),
+        with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {"port": 81}})),
+        with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {}})),
         json!({"image": "nginx", "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a", "b": ""}},
             "automountServiceAccountToken": true}),
         json!({"image": "nginx", "hostUsers": false, "placement": {

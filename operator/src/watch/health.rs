@@ -30,6 +30,8 @@ struct Conditions {
     namespaces: BTreeMap<Box<str>, Condition>,
     errors: u64,
     lists: u64,
+    /// How often the server stopped to serve the kind.
+    removals: u64,
 }
 
 /// The state of one watch.
@@ -280,6 +282,12 @@ impl Health {
         self.0.borrow().lists
     }
 
+    /// Returns how often the server stopped to serve the kind.
+    #[must_use]
+    pub fn removals(&self) -> u64 {
+        self.0.borrow().removals
+    }
+
     /// Whether the server does not know the kind.
     #[must_use]
     pub fn is_not_served(&self) -> bool {
@@ -318,6 +326,7 @@ impl Health {
             let last = Instant::now();
             let condition = conditions.of_mut(scope);
             let known = condition.trouble.take();
+            let was_served = known.as_ref().is_none_or(|known| known.obstacle != Obstacle::NotServed);
             news = known.as_ref().is_none_or(|known| known.text != text);
             let since = known
                 .filter(|known| known.is_present() && known.obstacle == obstacle)
@@ -328,6 +337,9 @@ impl Health {
                 text,
                 obstacle,
             });
+            if was_served && obstacle == Obstacle::NotServed {
+                conditions.removals += 1;
+            }
         });
         news
     }

@@ -138,7 +138,7 @@ pub fn bad_probes() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Nodes and users.
+/// Nodes, users and metrics.
 pub fn bad_placements() -> Vec<(Value, &'static str)> {
     let selector = |key: &str, value: &str| with(json!({"placement": {"nodeSelector": {key: value}}}));
     let toleration = |toleration: Value| with(json!({"placement": {"tolerations": [toleration]}}));
@@ -166,5 +166,11 @@ pub fn bad_placements() -> Vec<(Value, &'static str)> {
             "supported values: \"NoSchedule\"",
         ),
         (with(json!({"hostUsers": true})), "hostUsers can only be false"),
+        (json!({"image": "nginx", "metrics": {}}), "metrics need a port to read"),
+        (
+            with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {"port": 82}})),
+            "metrics.port has the name metrics, which one of ports has",
+        ),
+        (with(json!({"metrics": {"path": "metrics"}})), "write it like /metrics"),
     ]
 }
