@@ -18,6 +18,7 @@ use crate::controller::Controller;
 use crate::key::Key;
 use crate::metrics::{Counted, Outcome};
 use crate::open_namespaces::OpenNamespaces;
+use crate::queue::Priority;
 use crate::result::{Error, ReconcileResult};
 
 /// How long the report about a reconcile that panicked or timed out may take.
@@ -50,8 +51,7 @@ pub async fn dispatch(
             break;
         };
         while tasks.try_join_next().is_some() {}
-        if !open.holds(&key) && !controller.is_new(&key) {
-            // It is reconciled when its namespace is opened.
+        if !controller.is_new(&key) && open.hold_back(&key) {
             queue.done(&key);
             continue;
         }
@@ -62,7 +62,8 @@ pub async fn dispatch(
         }
         let reconcile = queue.liveness().join(format!("a reconcile of {kind}s"));
         let (queue, controller) = (queue.clone(), controller.clone());
-        let (metrics, running) = (metrics.clone(), running.clone());
+        let (metrics, running, open) = (metrics.clone(), running.clone(), open.clone());
+        let is_early = !open.holds(&key);
         let span = span(kind, &key);
         let work = async move {
             let start = Instant::now();
@@ -70,6 +71,10 @@ pub async fn dispatch(
             let (result, outcome) = attempt_one(&*controller, &attempt, &key).await;
             metrics.reconciled(outcome, start.elapsed());
             record(&Span::current(), outcome);
+            // What was listed since then may belong in its status. One that has failed is retried anyway, after its backoff.
+            if is_early && result.is_ok() && !open.hold_back(&key) {
+                queue.add(key.clone(), Priority::Resync);
+            }
             if let Some(wait) = controller.retries().requeue_in(&key, result, attempt.retry_after()) {
                 if result.is_err() {
                     metrics.retried();
@@ -142,7 +147,7 @@ mod tests {
     use crate::object_state::ObjectStates;
     use crate::object_state::retry::Retries;
     use crate::primary::ReadyState;
-    use crate::queue::{Priority, Queue};
+    use crate::queue::Queue;
     use crate::result::Requeue;
 
     fn key(name: &str) -> Key {
@@ -150,10 +155,19 @@ mod tests {
     }
 
     struct Started {
+        open: Arc<OpenNamespaces>,
         queue: Arc<Queue<Key>>,
         task: tokio::task::JoinHandle<()>,
         reports: Arc<Mutex<Vec<(String, Failure)>>>,
         ended: mpsc::Receiver<Infallible>,
+    }
+
+    impl Started {
+        fn open(&self) {
+            for key in self.open.open(None) {
+                self.queue.add(key, Priority::Resync);
+            }
+        }
     }
 
     struct Work<W> {
@@ -189,6 +203,10 @@ mod tests {
             Vec::new()
         }
 
+        fn is_new(&self, key: &Key) -> bool {
+            key.name.starts_with("new")
+        }
+
         fn keys(&self) -> Vec<Key> {
             Vec::new()
         }
@@ -211,6 +229,17 @@ mod tests {
         W: Fn(Key) -> F + Send + Sync + 'static,
         F: Future<Output = ReconcileResult> + Send + 'static,
     {
+        let started = start_closed(concurrency, keys, work);
+        started.open();
+        started
+    }
+
+    /// Starts before the namespaces are opened.
+    fn start_closed<W, F>(concurrency: u16, keys: &[String], work: W) -> Started
+    where
+        W: Fn(Key) -> F + Send + Sync + 'static,
+        F: Future<Output = ReconcileResult> + Send + 'static,
+    {
         let queue = Arc::new(Queue::default());
         for name in keys {
             queue.add(key(name), Priority::Change);
@@ -224,10 +253,10 @@ mod tests {
             reports: Arc::clone(&reports),
         });
         let open = Arc::new(OpenNamespaces::default());
-        open.add(None);
         let metrics = Metrics::default().controller("work");
-        let task = tokio::spawn(dispatch(controller, open, concurrency, metrics, running));
+        let task = tokio::spawn(dispatch(controller, open.clone(), concurrency, metrics, running));
         Started {
+            open,
             queue,
             task,
             reports,
@@ -324,6 +353,41 @@ mod tests {
         assert!(good < Duration::from_millis(100_010), "{good:?}");
         running.queue.close();
         running.task.await.unwrap();
+    }
+
+    /// New objects don't wait until everything was listed. The end of the lists shortens no backoff.
+    #[tokio::test(start_paused = true)]
+    async fn opening_reconciles_what_was_held_back_and_what_succeeded_before() {
+        let tries = Arc::new(Mutex::new(Vec::new()));
+        let log = tries.clone();
+        let begin = Instant::now();
+        let names = ["old", "new", "new-bad"].map(String::from);
+        let running = start_closed(3, &names, move |key| {
+            let log = log.clone();
+            async move {
+                log.lock()
+                    .unwrap()
+                    .push((key.name.to_string(), begin.elapsed().as_millis()));
+                match &*key.name {
+                    "new-bad" if begin.elapsed() < Duration::from_millis(100) => Err(Error::Failed),
+                    _ => Ok(Requeue::Done),
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut early = tries.lock().unwrap().clone();
+        early.sort();
+        assert_eq!(early, [("new".to_owned(), 0), ("new-bad".to_owned(), 0)]);
+        tries.lock().unwrap().clear();
+        running.open();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let mut late = tries.lock().unwrap().clone();
+        late.sort();
+        let names: Vec<&str> = late.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["new", "new-bad", "old"]);
+        assert_eq!((late[0].1, late[2].1), (50, 50));
+        assert!(late[1].1 >= 200, "without its backoff: {late:?}");
+        running.task.abort();
     }
 
     #[tokio::test(start_paused = true)]

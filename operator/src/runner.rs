@@ -66,8 +66,7 @@ impl Runner {
                 scopes.partition(|scope| self.synced_in(scope.as_deref()).now_or_never().is_some())
             };
             for scope in seen {
-                open.add(scope.clone());
-                self.resync(scope.as_deref());
+                self.open(scope, &open);
             }
             tokio::join!(
                 join_all(late.into_iter().map(|scope| self.open_when_synced(scope, &open))),
@@ -126,8 +125,13 @@ impl Runner {
     async fn open_when_synced(&self, scope: Scope, open: &OpenNamespaces) {
         self.synced_in(scope.as_deref()).await;
         info!(kind = self.controller().kind(), namespace = scope, "can be read now");
-        open.add(scope.clone());
-        self.resync(scope.as_deref());
+        self.open(scope, open);
+    }
+
+    fn open(&self, scope: Scope, open: &OpenNamespaces) {
+        for key in open.open(scope) {
+            self.controller().queue().add(key, Priority::Resync);
+        }
     }
 
     /// Reconciles each object again once a watch has listed that had not listed at the start.
