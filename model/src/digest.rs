@@ -63,13 +63,19 @@ impl Digest {
     /// Like [`Digest::lacks`], for the fields whose path `counts`.
     #[must_use]
     pub fn lacks_where(&self, wanted: &Value, counts: impl Fn(&str) -> bool) -> Option<String> {
-        let mut missing = None;
+        self.lacking(wanted, counts).into_iter().next()
+    }
+
+    /// Returns the paths of all fields of `wanted` that this object lacks or has with another value, and whose path `counts`.
+    #[must_use]
+    pub fn lacking(&self, wanted: &Value, counts: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut lacking = Vec::new();
         visit(wanted, &mut |path, value| {
-            if missing.is_none() && counts(path) && self.0.binary_search(&leaf(path, value)).is_err() {
-                missing = Some(path.to_owned());
+            if counts(path) && self.0.binary_search(&leaf(path, value)).is_err() {
+                lacking.push(path.to_owned());
             }
         });
-        missing
+        lacking
     }
 }
 

@@ -63,8 +63,7 @@ pub enum Means {
     Apply,
     /// The same after a patch, because it must remove a field.
     FoldAndApply(Fold),
-    /// This strategic merge patch, which costs the API server about two thirds of an apply. The live object is as the operator wrote
-    /// it, and no field is removed.
+    /// This strategic merge patch, which costs the API server about two thirds of an apply. It removes no field.
     Patch(Value),
 }
 
@@ -142,17 +141,18 @@ impl Plan {
         let wanted = &*deferred_defaults::defer(wanted, &child.digest);
         let dropped = observed.dropped(&id, wanted);
         let counts = |path: &str| !dropped.iter().any(|dropped| dropped == path);
-        let Some(because) = child.digest.lacks_where(wanted, counts) else {
+        let lacking = child.digest.lacking(wanted, counts);
+        let Some(because) = lacking.first() else {
             return;
         };
         if because == "spec.replicas" {
             self.other_scaler.clone_from(&child.managers.scaled_by);
         }
         self.actions.push(Action::Change {
-            means: means(app, id.kind, child, wanted),
+            means: means(app, id.kind, child, wanted, &lacking),
             id,
             object: with_uid(wanted, &child.uid),
-            because,
+            because: because.clone(),
         });
     }
 
@@ -249,22 +249,28 @@ fn with_uid(object: &Value, uid: &str) -> Value {
     object
 }
 
-/// Returns how a child is changed to the desired one.
-fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Means {
+/// Returns how a child is changed to the desired one, of which it lacks the fields of these paths.
+fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value, lacking: &[String]) -> Means {
+    let patched = |patch: Option<Value>| patch.map_or(Means::Apply, |patch| Means::Patch(with_uid(&patch, &child.uid)));
     let hash = |object: &Value| {
         object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
             .as_str()
             .map(str::to_owned)
     };
-    // Without the entry of the create, an apply removes fields by itself. If the desired object is the same, another client has
-    // changed the live one.
-    let Some(created_entry) = child
-        .managers
-        .created_entry
-        .filter(|_| child.desired_hash != hash(wanted))
-    else {
+    // Without the entry of the create, an apply removes fields by itself.
+    let Some(created_entry) = child.managers.created_entry else {
         return Means::Apply;
     };
+    // A patch would take fields from the entry of an apply, which the next apply could not remove then.
+    let may_be_patched = !child.managers.applied;
+    if child.desired_hash == hash(wanted) {
+        // Another client has changed the live object.
+        return patched(
+            may_be_patched
+                .then(|| merge_patch::restoring(wanted, lacking))
+                .flatten(),
+        );
+    }
     // If the hash differs, an older operator has written the child, or the app was restarted.
     let before = (kind.rendered_before)(app, child).filter(|before| child.desired_hash == hash(before));
     let Some(before) = before.map(|before| deferred_defaults::previous(&before, &child.digest)) else {
@@ -273,10 +279,8 @@ fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value) -> Me
     if !paths(&before).is_subset(&paths(wanted)) {
         return Means::FoldAndApply(fold(child, created_entry));
     }
-    // A patch would take fields from the entry of an apply, which the next apply could not remove then.
-    let is_as_written = !child.managers.applied && child.digest.lacks(&before).is_none();
-    let patch = is_as_written.then(|| merge_patch::between(&before, wanted)).flatten();
-    patch.map_or(Means::Apply, |patch| Means::Patch(with_uid(&patch, &child.uid)))
+    let is_as_written = may_be_patched && child.digest.lacks(&before).is_none();
+    patched(is_as_written.then(|| merge_patch::between(&before, wanted)).flatten())
 }
 
 fn fold(child: &Child, created_entry: usize) -> Fold {

@@ -16,6 +16,38 @@ pub(super) fn between(before: &Value, wanted: &Value) -> Option<Value> {
     difference("", before, wanted).ok().flatten()
 }
 
+/// Returns the patch that gives the fields of these paths their values in `wanted`; `None` if one of them is in a list.
+pub(super) fn restoring(wanted: &Value, paths: &[String]) -> Option<Value> {
+    let mut patch = Map::new();
+    let mut found = 0;
+    for (name, value) in wanted.as_object()? {
+        let chosen = if name == "metadata" {
+            // The paths of labels and annotations begin with their names.
+            choose("", value, paths, &mut found)
+        } else {
+            choose(name, value, paths, &mut found)
+        };
+        patch.extend(chosen.map(|chosen| (name.clone(), chosen)));
+    }
+    (found == paths.len()).then_some(Value::Object(patch))
+}
+
+/// Returns the fields of a value that have one of these paths, and counts them.
+fn choose(path: &str, value: &Value, paths: &[String], found: &mut usize) -> Option<Value> {
+    let Value::Object(fields) = value else {
+        let is_chosen = !value.is_array() && paths.iter().any(|chosen| chosen == path);
+        *found += usize::from(is_chosen);
+        return is_chosen.then(|| value.clone());
+    };
+    let mut chosen = Map::new();
+    for (name, value) in fields {
+        let separator = if path.is_empty() { "" } else { "." };
+        let field = choose(&format!("{path}{separator}{name}"), value, paths, found);
+        chosen.extend(field.map(|field| (name.clone(), field)));
+    }
+    (!chosen.is_empty()).then_some(Value::Object(chosen))
+}
+
 /// Returns the part of `wanted` that differs; `None` if nothing does.
 fn difference(field: &str, before: &Value, wanted: &Value) -> Result<Option<Value>, Inexpressible> {
     if before == wanted {
@@ -89,6 +121,23 @@ mod tests {
             ))
         );
         assert_eq!(between(&wanted, &wanted), None);
+    }
+
+    #[test]
+    fn fields_outside_of_lists_are_restored() {
+        let wanted = json!({"metadata": {"name": "web", "labels": {"a.b/c": "1", "d": "2"}}, "spec": {"replicas": 2, "type": "ClusterIP",
+            "selector": {"a.b/c": "1"}, "ports": [{"port": 80}]}});
+        let restored = |paths: &[&str]| restoring(&wanted, &paths.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(
+            restored(&["labels.a.b/c"]),
+            Some(json!({"metadata": {"labels": {"a.b/c": "1"}}}))
+        );
+        assert_eq!(
+            restored(&["labels.d", "spec.replicas", "spec.selector.a.b/c"]),
+            Some(json!({"metadata": {"labels": {"d": "2"}}, "spec": {"replicas": 2, "selector": {"a.b/c": "1"}}}))
+        );
+        assert_eq!(restored(&["spec.replicas", "spec.ports[80].name"]), None);
+        assert_eq!(restored(&["spec.ports"]), None);
     }
 
     #[test]

@@ -144,6 +144,39 @@ fn means_of_a_change_depend_on_what_it_removes() {
     assert_eq!(means_of(&plan_for(&other_image, &applied)), "apply");
 }
 
+#[test]
+fn field_outside_of_lists_is_restored_by_a_patch() {
+    let spec = json!({"image": "nginx", "port": 80, "replicas": 2});
+    let edited = |pointer: &str, value: Value, applied: bool| {
+        let mut observed = created(settled(&spec), applied);
+        let plan = plan_for(&spec, &Observed::default());
+        let Action::Create { mut object, .. } = plan.actions[0].clone() else {
+            panic!("{plan:?}")
+        };
+        *object.pointer_mut(pointer).unwrap() = value;
+        let meta: ObjectMeta = serde_json::from_value(object["metadata"].clone()).unwrap();
+        change(&mut observed, &DEPLOYMENT).digest = Child::read(&DEPLOYMENT, &meta, &object).digest;
+        plan_for(&spec, &observed)
+    };
+    let plan = edited("/spec/replicas", json!(5), false);
+    let [
+        Action::Change {
+            means: Means::Patch(patch),
+            ..
+        },
+    ] = &plan.actions[..]
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(
+        *patch,
+        json!({"metadata": {"uid": "uid-of-Deployment"}, "spec": {"replicas": 2}})
+    );
+    assert_eq!(means_of(&edited("/spec/replicas", json!(5), true)), "apply");
+    let image = "/spec/template/spec/containers/0/image";
+    assert_eq!(means_of(&edited(image, json!("evil"), false)), "apply");
+}
+
 /// A patch would keep what another client has changed.
 #[test]
 fn change_that_also_restores_a_field_is_applied() {

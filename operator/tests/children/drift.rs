@@ -94,6 +94,28 @@ fn every_owned_field_is_restored() {
     }
 }
 
+/// The patch that restores a field leaves the fields of the operator in the entry of managedFields in which a later change finds
+/// them.
+#[test]
+fn field_can_be_dropped_after_another_was_restored() {
+    let shop = namespace("then");
+    shop.settled_app(
+        "shop",
+        json!({"image": "nginx", "env": [{"name": "MODE", "value": "live"}]}),
+    );
+    let before = shop.get(DEPLOYMENT, "shop");
+    let drift = json!({"metadata": {"labels": {"appdeploy.dev/app": "other"}}, "spec": {"replicas": 5}});
+    let drifted = shop.patch(DEPLOYMENT, "shop", Patch::Merge(drift));
+    assert_ne!(wish(&drifted), wish(&before));
+    shop.until(DEPLOYMENT, "shop", "it is as before", |child| {
+        wish(child) == wish(&before)
+    });
+    shop.set("shop", json!({"image": "nginx", "env": null}));
+    shop.until(DEPLOYMENT, "shop", "the variable is gone", |child| {
+        child.pointer("/spec/template/spec/containers/0/env").is_none()
+    });
+}
+
 /// Everything that a person or the operator can own of an object.
 fn wish(object: &Value) -> Value {
     let meta = &object["metadata"];
