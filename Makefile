@@ -139,7 +139,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-scale bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -257,20 +257,24 @@ bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodS
 bench-podset:
 	cargo bench --package operator --bench podset
 
+# Sets $$operator to the static program of the image, or to that of this machine.
+define RELEASED_OPERATOR
+static="$$(uname -m)-unknown-linux-musl"; \
+if command -v musl-gcc >/dev/null && test -d "$$(rustc --print sysroot)/lib/rustlib/$$static"; then \
+cargo build --quiet --release --package operator --bin appdeploy-operator --target "$$static" || exit 1; \
+operator="$(TARGET)/$$static/release/appdeploy-operator"; \
+else \
+echo "measuring the operator as this machine links it: the static program of the image needs musl-gcc (musl-tools) and 'rustup target add $$static'" >&2; \
+cargo build --quiet --release --package operator --bin appdeploy-operator || exit 1; \
+operator="$(RELEASED)/appdeploy-operator"; \
+fi
+endef
+
 # The cost of apps: time, requests, memory, compared with the API server alone and an operator in Go. Measured is the static
 # program of the image, if this machine can build it.
 bench-apps:
 	@cargo build --quiet --release --package bench
-	@static="$$(uname -m)-unknown-linux-musl"; \
-	if command -v musl-gcc >/dev/null && test -d "$$(rustc --print sysroot)/lib/rustlib/$$static"; then \
-		cargo build --quiet --release --package operator --bin appdeploy-operator --target "$$static" || exit 1; \
-		operator="$(TARGET)/$$static/release/appdeploy-operator"; \
-	else \
-		echo "measuring the operator as this machine links it: the static program of the image needs musl-gcc (musl-tools) and 'rustup target add $$static'" >&2; \
-		cargo build --quiet --release --package operator --bin appdeploy-operator || exit 1; \
-		operator="$(RELEASED)/appdeploy-operator"; \
-	fi; \
-	"$(RELEASED)/bench" run --operator "$$operator" $(if $(PEER),--peer '$(PEER)') $(ARGS)
+	@$(RELEASED_OPERATOR); "$(RELEASED)/bench" run --operator "$$operator" $(if $(PEER),--peer '$(PEER)') $(ARGS)
 
 bench-memory: ## Measure the operator's peak memory under its limit, into docs/security.md
 	@cargo build --quiet --release --package operator --package bench
@@ -279,6 +283,11 @@ bench-memory: ## Measure the operator's peak memory under its limit, into docs/s
 bench-queues: ## Measure the cost of 1,000 queues outside of the cluster that nothing changes, into docs/guide/queue.md
 	@cargo build --quiet --release --package operator --package bench
 	@"$(RELEASED)/bench" queues --page docs/guide/queue.md $(ARGS)
+
+# How far one operator goes: about 15 minutes.
+bench-scale: ## Measure 20,000 apps, restarts while images change, and 5,000 pods that fail at the same time, into docs/scale.md
+	@cargo build --quiet --release --package bench
+	@$(RELEASED_OPERATOR); "$(RELEASED)/bench" scale --operator "$$operator" --page docs/scale.md $(ARGS)
 
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start

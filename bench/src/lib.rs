@@ -1,6 +1,7 @@
 //! Measures the cost of an operator: how long many apps take, the requests to the API server, and the use of the process.
 //!
 //! [`run`] is one run of one contender on its own control plane; it and the functions that it calls have all effects.
+//! [`scale`] goes further with one operator.
 //! [`page`] and [`plot`] render the runs, and are functions of values.
 
 pub mod cluster;
@@ -20,6 +21,7 @@ pub mod queues;
 pub mod request;
 pub mod result;
 pub mod run;
+pub mod scale;
 pub mod section;
 pub mod seen;
 pub mod statistics;

@@ -10,7 +10,7 @@ use bench::contender::{Contender, Entry};
 use bench::journal::{About, Journal};
 use bench::run::{Size, run};
 use bench::section::{self, Markers};
-use bench::{format, machine, memory, page, plot, queues};
+use bench::{format, machine, memory, page, plot, queues, scale};
 use clap::{Parser, Subcommand};
 use testcluster::checkout::root;
 
@@ -33,6 +33,8 @@ enum Verb {
     Memory(Memory),
     /// Measure the cost of queues outside of the cluster that nothing changes.
     Queues(Queues),
+    /// Measure how far one operator goes: many apps, restarts while images change, and many pods that fail at the same time.
+    Scale(Scale),
     /// Write the results into a folder, as performance.json, performance.md and performance.svg.
     Page {
         /// The folder. It has a performance.md with a place for results.
@@ -62,6 +64,19 @@ struct Queues {
     /// How many minutes to measure.
     #[arg(long, default_value_t = 5, value_name = "MINUTES")]
     minutes: u32,
+    /// This operator [default: the one next to this program].
+    #[arg(long, value_name = "FILE")]
+    operator: Option<PathBuf>,
+    /// Page to write the figures into. Without it, they are only printed.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Scale {
+    /// How many apps there are.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    apps: usize,
     /// This operator [default: the one next to this program].
     #[arg(long, value_name = "FILE")]
     operator: Option<PathBuf>,
@@ -129,6 +144,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Run(options) => measure(options, &journal, &cli.results),
         Verb::Memory(options) => measure_memory(options),
         Verb::Queues(options) => measure_queues(options),
+        Verb::Scale(options) => measure_scale(options),
         Verb::Page { docs } => write_page(&journal, docs),
     }
 }
@@ -203,6 +219,21 @@ fn measure_queues(options: &Queues) -> Result<()> {
         options.page.as_deref(),
         queues::MARKERS,
     )
+}
+
+fn measure_scale(options: &Scale) -> Result<()> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let started = Instant::now();
+    let figures = scale::Bench {
+        operator: operator(options.operator.as_ref())?,
+        apps: options.apps,
+        note: &mut |what| {
+            // A failure to print does not stop the measurement.
+            let _ = say(&format!("{:5.0} s  {what}", started.elapsed().as_secs_f64()));
+        },
+    }
+    .run()?;
+    publish(&scale::results(&figures), options.page.as_deref(), scale::MARKERS)
 }
 
 /// Prints figures, and writes them into a page if there is one.

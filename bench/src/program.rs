@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::Signal;
 use testcluster::http::Request;
 use testcluster::port::free_address;
 use testcluster::process::{Memory, Open, Process};
@@ -31,15 +32,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a contender.
-    ///
-    /// # Errors
-    /// When the program does not exist.
-    pub fn start(entry: &Entry, kubeconfig: &Path, log: &Path) -> Result<Self> {
-        Self::start_with(entry, kubeconfig, log, &[])
-    }
-
-    /// Starts a contender with additional flags.
+    /// Starts a contender, with additional flags.
     ///
     /// # Errors
     /// When the program does not exist.
@@ -104,6 +97,18 @@ impl Program {
     pub fn stop(mut self) -> Result<()> {
         self.must_run()?;
         self.process.stop(GRACE);
+        Ok(())
+    }
+
+    /// Kills it, as the kernel does when memory runs out.
+    ///
+    /// # Errors
+    /// When it has exited before.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.signal(Signal::SIGKILL)?;
+        while self.process.exited()?.is_none() {
+            thread::sleep(POLL_INTERVAL);
+        }
         Ok(())
     }
 

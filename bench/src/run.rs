@@ -18,7 +18,7 @@ use crate::seen::Seen;
 use crate::statistics::{Spread, number};
 
 /// How long all apps together may take.
-const TIMEOUT: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 /// The number of apps whose images are changed one after the other.
 const CHANGES: usize = 200;
 
@@ -58,10 +58,11 @@ pub fn run(entry: &Entry, size: Size, load_before: f64, note: &mut dyn FnMut(&st
     })
 }
 
-struct Stage<'a> {
-    cluster: Cluster,
-    entry: &'a Entry,
-    keys: Vec<Key>,
+/// A cluster for one contender, and the apps that it is to have.
+pub(crate) struct Stage<'a> {
+    pub cluster: Cluster,
+    pub entry: &'a Entry,
+    pub keys: Vec<Key>,
 }
 
 impl Stage<'_> {
@@ -88,7 +89,7 @@ impl Stage<'_> {
         let (change_ms, unchanged) = self.block_on(drift::send_all(
             &self.cluster.people,
             &self.cluster.observer,
-            self.changes(&image(2))?,
+            self.changes(&image(2), CHANGES)?,
         ))?;
         ensure!(unchanged == 0, "{unchanged} Deployments did not get their image");
         program.until_quiet()?;
@@ -118,7 +119,7 @@ impl Stage<'_> {
     }
 
     /// Creates all apps, and waits until each has converged.
-    fn converge(&self, program: Option<&mut Program>) -> Result<Converge> {
+    pub fn converge(&self, program: Option<&mut Program>) -> Result<Converge> {
         let mark = self.cluster.mark()?;
         let pending = self.expect(&self.keys, |_| Seen::is_converged);
         let requests = self.requests(create_app)?;
@@ -151,7 +152,7 @@ impl Stage<'_> {
         })
     }
 
-    fn steady(&self, seconds: u64, note: &mut dyn FnMut(&str)) -> Result<Option<Steady>> {
+    pub fn steady(&self, seconds: u64, note: &mut dyn FnMut(&str)) -> Result<Option<Steady>> {
         if seconds == 0 {
             return Ok(None);
         }
@@ -166,7 +167,7 @@ impl Stage<'_> {
     }
 
     /// Starts the operator twice: once to count its requests, once to measure how long a new app waits.
-    fn restart(&self) -> Result<(Program, Restart)> {
+    pub fn restart(&self) -> Result<(Program, Restart)> {
         let revision = self.cluster.revision()?;
         let mark = self.cluster.mark()?;
         let mut program = self.start()?;
@@ -199,10 +200,15 @@ impl Stage<'_> {
         Ok((program, restart))
     }
 
-    /// Returns changes of the images of some apps.
-    fn changes(&self, image: &str) -> Result<Vec<Change>> {
-        let count = CHANGES.min(self.keys.len());
-        let some = (0..count).map(|number| &self.keys[number * self.keys.len() / count]);
+    /// Returns changes of the images of some apps, which are spread over all.
+    pub fn changes(&self, image: &str, count: usize) -> Result<Vec<Change>> {
+        Self::change_images(&self.keys, image, count)
+    }
+
+    /// Like [`Stage::changes`], of these apps.
+    pub fn change_images(keys: &[Key], image: &str, count: usize) -> Result<Vec<Change>> {
+        let count = count.min(keys.len());
+        let some = (0..count).map(|number| &keys[number * keys.len() / count]);
         let change = |key: &Key| {
             let wanted = image.to_owned();
             Ok(Change {
@@ -234,8 +240,13 @@ impl Stage<'_> {
         })
     }
 
-    fn start(&self) -> Result<Program> {
-        Program::start(self.entry, self.cluster.kubeconfig(), &self.cluster.log())
+    pub fn start(&self) -> Result<Program> {
+        self.start_with(&[])
+    }
+
+    /// Starts the contender with additional flags.
+    pub fn start_with(&self, flags: &[&str]) -> Result<Program> {
+        Program::start_with(self.entry, self.cluster.kubeconfig(), &self.cluster.log(), flags)
     }
 
     fn expect<T>(&self, keys: &[Key], test: impl Fn(&Key) -> T) -> Pending
@@ -258,7 +269,7 @@ impl Stage<'_> {
         Ok(Some(number(bytes) / f64::from(1 << 20)))
     }
 
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.cluster.runtime.block_on(future)
     }
 }

@@ -111,7 +111,7 @@ fn field_can_be_dropped_after_another_was_restored() {
         wish(child) == wish(&before)
     });
     shop.set("shop", json!({"image": "nginx", "env": null}));
-    shop.until(DEPLOYMENT, "shop", "the variable is gone", |child| {
+    shop.until(DEPLOYMENT, "shop", "the variable was removed", |child| {
         child.pointer("/spec/template/spec/containers/0/env").is_none()
     });
 }
