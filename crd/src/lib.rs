@@ -19,8 +19,8 @@ pub use pod::{
     ConfigMapStatus, ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource,
     EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader,
     HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, Mount, NamedPort,
-    OnConfigChange, OtherContainer, PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume, SecurityProfile,
-    ServiceAccount, Sidecar, TcpSocketAction, Volume,
+    OnConfigChange, OtherContainer, Placement, PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume,
+    SecurityProfile, ServiceAccount, Sidecar, TaintEffect, TcpSocketAction, Toleration, TolerationOperator, Volume,
 };
 pub use podset::{PodReference, PodSet, PodSetSpec, PodSetStatus};
 pub use quantity::Quantity;

@@ -7,6 +7,7 @@
 mod config_change;
 mod containers;
 mod env;
+mod placement;
 mod ports;
 mod probes;
 mod service_account;
@@ -22,6 +23,7 @@ pub(crate) use self::containers::{
     MOUNTED, MOUNTED_MESSAGE, MOUNTS, MOUNTS_MESSAGE, NAMES, NAMES_MESSAGE, WRITES, WRITES_MESSAGE,
 };
 pub use self::containers::{Mount, OtherContainer, Sidecar};
+pub use self::placement::{Placement, TaintEffect, Toleration, TolerationOperator};
 pub use self::service_account::ServiceAccount;
 pub use self::volumes::{
     ConfigMapVolume, EmptyDirMedium, EmptyDirVolume, ImageVolume, KeyToPath, SecretVolume, Volume,
@@ -181,6 +183,16 @@ pub struct PodFields {
     /// What happens to the pods when a ConfigMap changes that they use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_config_change: Option<OnConfigChange>,
+
+    /// The nodes on which the pods may run. Default: all nodes without taints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+
+    /// Runs the pods in a user namespace if it is false: root in a container is then no root on the node. Nodes need
+    /// Kubernetes 1.33, and a kernel and a container runtime that support it. Default: the users of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("!self", "hostUsers can only be false, for pods in a user namespace; remove it"))]
+    pub host_users: Option<bool>,
 }
 
 impl PodFields {

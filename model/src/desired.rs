@@ -5,6 +5,7 @@
 mod container;
 mod env;
 mod other_containers;
+mod placement;
 pub(crate) mod pod_template;
 mod pod_volumes;
 pub(crate) mod ports;
@@ -217,7 +218,10 @@ mod tests {
                     "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "32Mi"}},
                     "probes": {"liveness": {"tcpSocket": {"port": 9100}}},
                     "mounts": [{"name": "spool", "mountPath": "/spool"}, {"name": "cache", "mountPath": "/cache", "readOnly": true}]}],
-                "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "onConfigChange": "Restart"
+                "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "onConfigChange": "Restart",
+                "hostUsers": false,
+                "placement": {"nodeSelector": {"disktype": "ssd"}, "tolerations": [{"key": "dedicated", "operator": "Equal",
+                    "value": "shop", "effect": "NoExecute", "tolerationSeconds": 60}, {"operator": "Exists"}]}
             }),
         );
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());

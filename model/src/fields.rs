@@ -19,7 +19,8 @@ pub(crate) enum Node<'a> {
     Quantity(String),
     /// Fields, each of which has its own owner.
     Fields(&'a Map<String, Value>),
-    /// Fields that belong to one owner as a whole. A Service with one more label in its selector selects nothing.
+    /// Fields that belong to one owner as a whole. A Service with one more label in its selector selects nothing, and a pod with
+    /// one more label in its node selector has no node.
     Whole(&'a Map<String, Value>),
     /// A list that Kubernetes merges by a key. Each entry has its own owner, such as the sidecar of a mesh.
     Entries(Vec<(String, &'a Value)>),
@@ -36,7 +37,9 @@ impl<'a> Node<'a> {
             Value::String(text) if is_quantity(path) => Self::Quantity(quantity::canonical(text)),
             Value::Number(number) if is_quantity(path) => Self::Quantity(quantity::canonical(&number.to_string())),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => Self::Leaf(value),
-            Value::Object(fields) if path == "spec.selector" => Self::Whole(fields),
+            Value::Object(fields) if path == "spec.selector" || path.ends_with(".spec.nodeSelector") => {
+                Self::Whole(fields)
+            }
             Value::Object(fields) => Self::Fields(fields),
             Value::Array(items) => {
                 let entries = items.iter().map(|item| Some((merge_key(item)?, item)));

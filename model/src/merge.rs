@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn adopted_deployment_has_the_container_port_and_probes_of_the_app() {
-        let live = deployment(json!({"nodeSelector": {"disk": "ssd"}, "containers": [
+        let live = deployment(json!({"dnsConfig": {"searches": ["a"]}, "containers": [
             {"name": "web", "image": "shop:1", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 9090}],
              "env": [{"name": "GONE", "value": "1"}, {"name": "MODE", "value": "on"}],
              "livenessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 90},
@@ -311,7 +311,7 @@ mod tests {
             .map(|c| &c["name"])
             .collect();
         assert_eq!(names, ["app", "mesh"]);
-        assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
+        assert_eq!(pod["dnsConfig"], json!({"searches": ["a"]}));
         let app = &pod["containers"][0];
         assert_eq!(app["env"], json!([{"name": "MODE", "value": "on"}]));
         assert_eq!(app.get("livenessProbe"), None);

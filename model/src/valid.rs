@@ -4,6 +4,7 @@
 //! the schema may have been replaced.
 
 mod containers;
+mod placement;
 mod ports;
 mod probes;
 mod volumes;
@@ -12,6 +13,7 @@ use crd::{AppDeploy, AppDeploySpec, PodFields, RolloutStrategy, RolloutType};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
+pub(crate) use self::placement::problems as placement_problems;
 pub(crate) use self::volumes::is_mount_path;
 use crate::defaults::GRACE;
 use crate::resources;
@@ -178,6 +180,14 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
     }
     volumes::problems(at, pod, problems);
     containers::add_problems(at, pod, problems);
+    problems.extend(
+        pod.placement
+            .iter()
+            .flat_map(|placement| placement_problems(at, placement)),
+    );
+    if pod.host_users == Some(true) {
+        problems.push(format!("{at}.hostUsers: can only be false: remove it"));
+    }
     let account = pod.service_account.as_ref().map(|account| account.name.as_deref());
     match account {
         Some(None) => problems.push(format!(

@@ -159,6 +159,7 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
     .chain(pods::bad_ports_and_rollouts())
     .chain(pods::bad_probes())
     .chain(containers::bad_containers())
+    .chain(pods::bad_placements())
     .chain(HOSTILE.iter().flat_map(|name| references(name)))
     .collect()
 }
@@ -242,6 +243,9 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "hostUsers": false, "placement": {
+            "nodeSelector": {"topology.kubernetes.io/zone": "eu_1", "empty": ""}, "tolerations": [{"operator": "Exists"},
+            {"key": "nvidia.com/gpu", "value": "a", "effect": "NoExecute", "tolerationSeconds": 0}]}}),
         with(
             json!({"ports": [{"name": "grpc", "port": 81, "appProtocol": "kubernetes.io/h2c"},
             {"name": "dns", "port": 80, "protocol": "UDP"}]}),

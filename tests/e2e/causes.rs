@@ -40,7 +40,7 @@ impl BrokenApp {
 }
 
 /// In the order in which their causes appear.
-const BROKEN: [BrokenApp; 25] = [
+const BROKEN: [BrokenApp; 27] = [
     broken(
         "taken",
         "NameConflict",
@@ -64,6 +64,18 @@ const BROKEN: [BrokenApp; 25] = [
         "Unschedulable",
         "too little cpu left (a pod requests 1000 cpu)",
         "kubectl describe nodes",
+    ),
+    broken(
+        "misplaced",
+        "Unschedulable",
+        "the one node lacks the labels of placement.nodeSelector (disktype=none)",
+        "kubectl get nodes --show-labels",
+    ),
+    broken(
+        "accountless",
+        "MissingServiceAccount",
+        "ServiceAccount nobody does not exist",
+        "kubectl create serviceaccount nobody",
     ),
     broken(
         "many",
@@ -259,6 +271,8 @@ kubectl appdeploy create wrong-image --image nginx:no-such-tag --port 80
 kubectl appdeploy create taken --image nginx --port 80
 kubectl appdeploy create hungry --image nginx --port 80 --requests memory=100Ti
 kubectl appdeploy create busy --image nginx --port 80 --requests cpu=1000
+kubectl appdeploy create misplaced --image nginx --port 80 --node-selector disktype=none
+kubectl appdeploy create accountless --image nginx --port 80 --service-account nobody
 kubectl appdeploy create many --image nginx --port 80 --namespace $NS-quota
 kubectl appdeploy create wide --image nginx --port 80 --limits memory=128Mi --namespace $NS-limits
 kubectl appdeploy create loose --image nginx --port 80 --namespace $NS-secure

@@ -147,7 +147,9 @@ fn unsupported(field: &str) -> Option<&'static str> {
             "use healthCheck, or probes.liveness, probes.readiness and probes.startup"
         }
         "serviceAccountName" => "write it like serviceAccount: {name: shop}",
-        "nodeSelector" | "affinity" | "tolerations" => "apps do not choose nodes; use a Deployment",
+        "affinity" | "topologySpreadConstraints" => "choose nodes by placement.nodeSelector, or use a Deployment",
+        "nodeSelector" => "write it like placement: {nodeSelector: {disktype: ssd}}",
+        "tolerations" => "write it like placement: {tolerations: [{key: dedicated, value: shop}]}",
         _ => return None,
     })
 }

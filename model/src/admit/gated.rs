@@ -11,12 +11,18 @@ use crate::Invalid;
 #[must_use]
 pub fn gated_fields(pod: &PodFields, at: &str) -> Vec<String> {
     let account = pod.service_account.iter().map(|_| format!("{at}.serviceAccount"));
+    let placement = pod.placement.iter().map(|_| format!("{at}.placement"));
     let images = pod.volumes.iter().filter(|volume| volume.image.is_some());
     let images = images.map(|volume| format!("{at}.volumes[{}].image", volume.name));
     // One entry for each list.
     let inits = pod.init_containers.first().map(|_| format!("{at}.initContainers"));
     let sidecars = pod.sidecars.first().map(|_| format!("{at}.sidecars"));
-    account.chain(images).chain(inits).chain(sidecars).collect()
+    account
+        .chain(placement)
+        .chain(images)
+        .chain(inits)
+        .chain(sidecars)
+        .collect()
 }
 
 /// Rejects the fields that need a right, for an operator that does not review the rights of authors.
@@ -50,7 +56,7 @@ mod tests {
         let plain = json!({"image": "nginx:1", "volumes": [
             {"name": "a", "mountPath": "/a", "secret": {"secretName": "a"}}, {"name": "b", "mountPath": "/b", "emptyDir": {}}]});
         assert_eq!(without_review(&serde_json::from_value(plain).unwrap(), "spec"), Ok(()));
-        let gated = json!({"image": "nginx:1", "serviceAccount": {"name": "shop"},
+        let gated = json!({"image": "nginx:1", "serviceAccount": {"name": "shop"}, "placement": {"nodeSelector": {"a": "b"}},
             "volumes": [{"name": "c", "mountPath": "/c", "image": {"reference": "assets:1"}}],
             "initContainers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}],
             "sidecars": [{"name": "c", "image": "c"}]});
@@ -59,11 +65,12 @@ mod tests {
             gated_fields(&gated, "spec.template"),
             [
                 "spec.template.serviceAccount",
+                "spec.template.placement",
                 "spec.template.volumes[c].image",
                 "spec.template.initContainers",
                 "spec.template.sidecars"
             ]
         );
-        assert_eq!(without_review(&gated, "spec").unwrap_err().0.len(), 4);
+        assert_eq!(without_review(&gated, "spec").unwrap_err().0.len(), 5);
     }
 }

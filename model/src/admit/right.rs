@@ -254,6 +254,8 @@ fn program(pod: &PodFields) -> PodFields {
                 probes: commands(sidecar.probes.as_ref()),
             })
             .collect(),
+        placement: None,
+        host_users: None,
         ..pod.clone()
     }
 }

@@ -14,7 +14,7 @@ use super::env::{env_from, env_var};
 use super::ports::ports;
 use super::probes::probes;
 use super::queue_env::queue_variables;
-use super::{CONTAINER, other_containers, pod_labels, pod_volumes, some_list};
+use super::{CONTAINER, other_containers, placement, pod_labels, pod_volumes, some_list};
 use crate::Valid;
 
 pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
@@ -64,6 +64,9 @@ pub(crate) fn pod_spec(pod: &PodFields) -> PodSpec {
         init_containers: other_containers::render(pod, restricted),
         containers: vec![container(pod, restricted)],
         volumes: pod_volumes::volumes(pod),
+        node_selector: placement::node_selector(pod),
+        tolerations: placement::tolerations(pod),
+        host_users: pod.host_users,
         ..PodSpec::default()
     }
 }

@@ -92,12 +92,23 @@ pub(super) fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".into()),
         ),
+        _ if is_user_namespace(subject, detail) => (
+            format!("the node can't run the pods in a user namespace, as hostUsers: false asks for: {detail}"),
+            Some(edit(subject)),
+        ),
         _ => (
             format!("a container does not start: {detail}"),
             Some(describe_pods(subject)),
         ),
     };
     diagnosis(reason, &message, next)
+}
+
+/// Whether a message of the kubelet is about the user namespace that the spec asks for.
+fn is_user_namespace(subject: Subject<'_>, detail: &str) -> bool {
+    let asks = subject.pod.is_some_and(|pod| pod.host_users == Some(false));
+    let phrases = ["user namespace", "userns", "idmap", "ID mapping", "id mapping"];
+    asks && phrases.iter().any(|phrase| detail.contains(phrase))
 }
 
 /// Reads a message of the kubelet such as `couldn't find key password in Secret default/db`, or `… in volume config`.
@@ -263,6 +274,25 @@ mod tests {
         Secret tls has no key tls.key
         kubectl patch secret tls -n blue --type merge -p '{"stringData":{"tls.key":"VALUE"}}'
         "#);
+    }
+
+    #[test]
+    fn user_namespace_that_a_node_does_not_support_is_named() {
+        let why = "RuntimeClass handler \"\" does not support user namespaces";
+        let of = |spec: serde_json::Value| {
+            let pod = serde_json::from_value(spec).unwrap();
+            let subject = Subject {
+                pod: Some(&pod),
+                ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+            };
+            let found = diagnose_pod(subject, &PodProblem::new(Reason::ContainerFailed, why));
+            format!("{}\n{}", found.message, found.next.unwrap())
+        };
+        insta::assert_snapshot!(of(json!({"image": "nginx", "hostUsers": false})), @r#"
+        the node can't run the pods in a user namespace, as hostUsers: false asks for: RuntimeClass handler "" does not support user namespaces
+        kubectl appdeploy edit shop -n blue
+        "#);
+        assert!(of(json!({"image": "nginx"})).starts_with("a container does not start: "));
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn describe(subject: Subject<'_>, total: u32, obstacles: &[(Obstacle, Option<u32
             Obstacle::Resource(_) => continue,
             Obstacle::Volume(what) => volume(what, &who("has", "have")),
             Obstacle::Pods => format!("{} no room for another pod", who("has", "have")),
-            Obstacle::Labels => format!("{} the labels that they ask for", who("lacks", "lack")),
+            Obstacle::Labels => format!("{} {}", who("lacks", "lack"), labels(subject)),
             Obstacle::Cordoned => format!("{} cordoned", who("is", "are")),
             Obstacle::Taint(taint) => {
                 let name = taint.as_ref().map(|taint| format!(" {taint}")).unwrap_or_default();
@@ -152,6 +152,17 @@ fn too_little(subject: Subject<'_>, resources: &[&str], nodes_have: &str) -> Str
         format!(" (a pod requests {})", requests.join(" and "))
     };
     format!("{nodes_have} too little {} left{asked}", resources.join(" and "))
+}
+
+/// Returns the labels that the pods select nodes by.
+fn labels(subject: Subject<'_>) -> String {
+    let placement = subject.pod.and_then(|pod| pod.placement.as_ref());
+    let labels = placement.into_iter().flat_map(|placement| &placement.node_selector);
+    let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() {
+        return "the labels that they ask for".to_owned();
+    }
+    format!("the labels of placement.nodeSelector ({})", labels.join(", "))
 }
 
 fn request(subject: Subject<'_>, resource: &str) -> Option<String> {
@@ -200,6 +211,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn labels_of_the_spec_are_named() {
+        let pod = json!({"image": "nginx", "placement": {"nodeSelector": {"disktype": "ssd", "zone": "a"}}});
+        let pod: crd::PodFields = serde_json::from_value(pod).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let found = unschedulable(
+            subject,
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+        );
+        assert_eq!(
+            found.message,
+            "no node can take the pods: each of 2 nodes lacks the labels of placement.nodeSelector (disktype=ssd, zone=a)"
+        );
+    }
 
     #[test]
     fn each_obstacle_has_a_sentence_and_a_command() {

@@ -301,6 +301,8 @@ mod tests {
             if let (Some(path), Some(_)) = (check, port) {
                 spec["healthCheck"] = path.map_or_else(|| json!({}), |path| json!({"path": path}));
             }
+            spec["placement"] = json!({"nodeSelector": {"disktype": "ssd"}, "tolerations": [{"key": "gpu", "value": "a"}]});
+            spec["hostUsers"] = json!(false);
             spec["preStopSleepSeconds"] = json!(5);
             spec["envFrom"] = json!([{"secretRef": {"name": "db"}}]);
             spec["env"].as_array_mut().unwrap().push(json!({"name": "node", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}));

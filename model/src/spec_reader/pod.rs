@@ -3,6 +3,7 @@
 mod containers;
 mod env;
 mod health;
+mod placement;
 mod ports;
 mod volumes;
 
@@ -76,6 +77,8 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
         service_account: account,
         // A pod template does not say it.
         on_config_change: None,
+        placement: placement::read(&spec),
+        host_users: spec["hostUsers"].as_bool().filter(|shares| !shares),
     };
     let mut unmapped = metadata(&template["metadata"]);
     unmapped.extend(unmapped_fields(&spec, container, &pod));

@@ -73,7 +73,7 @@ fn is_default(path: &str, value: &Value) -> bool {
         // By default pods share the users of the node.
         Value::Bool(false) => field != "hostUsers",
         // The operator turns these variables off, and apps do not use them.
-        Value::Bool(true) => field == "enableServiceLinks",
+        Value::Bool(true) => ["enableServiceLinks", "hostUsers"].contains(&field),
         // The deprecated name of serviceAccountName, which the API server sets as well.
         Value::String(_) if field == "serviceAccount" => true,
         Value::String(name) => field == "serviceAccountName" && name == "default",

@@ -144,6 +144,16 @@ fn fields_that_reach_further_require_the_right_to_create_pods() {
             "spec.initContainers",
         ),
         ("sidecars", json!([{"name": "a", "image": "a:1"}]), "spec.sidecars"),
+        (
+            "placement",
+            json!({"nodeSelector": {"node-role.kubernetes.io/control-plane": ""}}),
+            "spec.placement",
+        ),
+        (
+            "placement",
+            json!({"tolerations": [{"operator": "Exists"}]}),
+            "spec.placement",
+        ),
     ];
     let spec = |field: &str, value: &Value| json!({"image": "nginx:1", field: value});
     for (number, (field, value, path)) in fields.iter().enumerate() {
@@ -171,6 +181,9 @@ fn fields_that_reach_further_require_the_right_to_create_pods() {
             "{refused}"
         );
     }
+    // A user namespace only takes rights from the pods.
+    jane.run_with_input(&apply, &app(&space, "isolated", &spec("hostUsers", &json!(false))))
+        .unwrap();
     // A user with the right names a ServiceAccount. Then jane may scale the app, and not run her own program in it.
     let admin = space
         .cluster

@@ -1,4 +1,4 @@
-//! Volumes and ServiceAccounts of pods, as a real API server stores them.
+//! Volumes, ServiceAccounts and nodes of pods, as a real API server stores them.
 
 use kube::api::Patch;
 use serde_json::{Value, json};
@@ -15,7 +15,8 @@ fn namespace(name: &str) -> Namespace {
 }
 
 fn every_field() -> Value {
-    json!({"image": "nginx:1", "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "volumes": [
+    json!({"image": "nginx:1", "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "hostUsers": false,
+        "placement": {"nodeSelector": {"disktype": "ssd"}, "tolerations": [{"key": "gpu", "value": "a"}]}, "volumes": [
         {"name": "config", "mountPath": "/config", "configMap": {"name": "shop", "optional": true,
             "items": [{"key": "a", "path": "a/b"}]}},
         {"name": "keys", "mountPath": "/keys", "secret": {"secretName": "shop"}},
@@ -51,6 +52,14 @@ fn steady_app_with_every_field_costs_no_write() {
     assert_eq!(
         (&pod["serviceAccountName"], &pod["automountServiceAccountToken"]),
         (&json!("shop"), &json!(true))
+    );
+    assert_eq!(
+        (&pod["nodeSelector"], &pod["tolerations"], &pod["hostUsers"]),
+        (
+            &json!({"disktype": "ssd"}),
+            &json!([{"key": "gpu", "value": "a"}]),
+            &json!(false)
+        )
     );
     shop.patch(APP, "shop", Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}})));
     shop.settle();
@@ -95,6 +104,46 @@ fn changed_volume_replaces_the_old_one() {
     });
 }
 
+/// Node selectors and tolerations belong to one manager as a whole: with another label, the pods would have no node.
+#[test]
+fn nodes_of_the_pods_are_changed_restored_and_removed() {
+    let shop = namespace("nodes");
+    let placement = |fields: Value| json!({"placement": fields});
+    shop.settled_app("shop", json!({"image": "nginx:1"}));
+    let until = |what: &str, selector: Value, tolerations: Value| {
+        shop.until(DEPLOYMENT, "shop", what, |deployment| {
+            let pod = &deployment["spec"]["template"]["spec"];
+            (&pod["nodeSelector"], &pod["tolerations"]) == (&selector, &tolerations)
+        });
+    };
+    let gpu = json!([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]);
+    shop.set(
+        "shop",
+        placement(json!({"nodeSelector": {"disktype": "ssd"}, "tolerations": gpu})),
+    );
+    until("it has both", json!({"disktype": "ssd"}), gpu.clone());
+    let drift = json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}, "tolerations": []}}}});
+    shop.patch(DEPLOYMENT, "shop", Patch::Merge(drift));
+    until("both are restored", json!({"disktype": "ssd"}), gpu.clone());
+    shop.set(
+        "shop",
+        placement(json!({"nodeSelector": {"disktype": null, "zone": "a"}})),
+    );
+    until("it has another label", json!({"zone": "a"}), gpu.clone());
+    shop.set("shop", placement(json!({"nodeSelector": null})));
+    until("it has no label", Value::Null, gpu);
+    shop.set("shop", placement(Value::Null));
+    until("it has neither", Value::Null, Value::Null);
+    // Without them in the spec, those of another manager are kept.
+    let theirs = json!({"spec": {"template": {"spec": {"nodeSelector": {"zone": "b"}}}}});
+    shop.patch(DEPLOYMENT, "shop", Patch::Merge(theirs));
+    shop.set("shop", json!({"replicas": 2}));
+    shop.until(DEPLOYMENT, "shop", "it has two pods", |deployment| {
+        deployment["spec"]["replicas"] == 2
+    });
+    until("the label is kept", json!({"zone": "b"}), Value::Null);
+}
+
 #[test]
 fn removed_mount_is_restored() {
     let shop = namespace("removed-mount");
@@ -118,6 +167,16 @@ fn pods_of_a_pod_set_have_the_fields() {
         assert!(mounts.contains(&path.to_owned()), "{mounts:?}");
     }
     assert_eq!(pod["spec"]["serviceAccountName"], "shop");
+    assert_eq!(pod["spec"]["nodeSelector"], json!({"disktype": "ssd"}));
+    assert_eq!(pod["spec"]["hostUsers"], false);
+    // The API server adds its own tolerations. They are no reason to replace the pod.
+    assert_eq!(pod["spec"]["tolerations"][0], json!({"key": "gpu", "value": "a"}));
+    shop.settle();
+    assert_eq!(
+        shop.get(POD, "set-0")["metadata"]["uid"],
+        pod["metadata"]["uid"],
+        "the pod is kept"
+    );
 }
 
 /// Without webhooks the rights of authors are not reviewed.
@@ -138,6 +197,7 @@ fn fields_that_need_a_review_are_refused_without_webhooks() {
             json!({"initContainers": [{"name": "a", "image": "a"}]}),
             "initContainers",
         ),
+        (json!({"placement": {"nodeSelector": {"a": "b"}}}), "placement"),
         (json!({"sidecars": [{"name": "a", "image": "a"}]}), "sidecars"),
     ];
     for (number, (spec, path)) in fields_and_paths.into_iter().enumerate() {

@@ -137,3 +137,34 @@ pub fn bad_probes() -> Vec<(Value, &'static str)> {
         ),
     ]
 }
+
+/// Nodes and users.
+pub fn bad_placements() -> Vec<(Value, &'static str)> {
+    let selector = |key: &str, value: &str| with(json!({"placement": {"nodeSelector": {key: value}}}));
+    let toleration = |toleration: Value| with(json!({"placement": {"tolerations": [toleration]}}));
+    vec![
+        (selector("a b", "c"), "write it like disktype"),
+        (selector("", "c"), "write it like disktype"),
+        (selector("a/b/c", "c"), "write it like disktype"),
+        (selector("a", "b c"), "write it like ssd"),
+        (selector("a", &"b".repeat(64)), "may not be more than 63"),
+        (
+            toleration(json!({"value": "a"})),
+            "a toleration without a key tolerates all taints",
+        ),
+        (
+            toleration(json!({"key": "a", "operator": "Exists", "value": "b"})),
+            "a toleration with the operator Exists has no value",
+        ),
+        (
+            toleration(json!({"key": "a", "tolerationSeconds": 5})),
+            "tolerationSeconds is for the effect NoExecute",
+        ),
+        (toleration(json!({"key": "-a"})), "write it like dedicated"),
+        (
+            toleration(json!({"key": "a", "effect": "Never"})),
+            "supported values: \"NoSchedule\"",
+        ),
+        (with(json!({"hostUsers": true})), "hostUsers can only be false"),
+    ]
+}

@@ -191,6 +191,7 @@ mod tests {
                 "(configmap/[a-z]{1,5}|secret/[a-z]{1,5}|emptydir|image/[a-z]{1,5}):/[a-z]{1,5}",
             )
             .boxed(),
+            flag("node-selector", "[a-z]{1,5}=[a-z]{1,5}").boxed(),
             flag("security-profile", "baseline|restricted").boxed(),
         ];
         let routed = vec![

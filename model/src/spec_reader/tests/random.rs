@@ -61,6 +61,10 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
         let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
         check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
     }
+    pod.placement = pod
+        .placement
+        .take()
+        .filter(|placement| *placement != crd::Placement::default());
     pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
     for port in &mut pod.container.ports {
         port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);
@@ -251,6 +255,25 @@ fn account() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
+fn placement() -> impl Strategy<Value = Value> {
+    let labels = proptest::collection::btree_map("([a-z]{1,3}[.]io/)?[a-z]{1,3}", "[A-Za-z0-9]{0,3}", 0..3);
+    let effect = || proptest::option::of(prop_oneof![Just("NoSchedule"), Just("PreferNoSchedule")]);
+    let toleration = prop_oneof![
+        Just(json!({"operator": "Exists"})),
+        (text(), effect()).prop_map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})),
+        (text(), proptest::option::of(text()), any::<bool>()).prop_map(|(key, value, equal)| {
+            json!({"key": key, "value": value, "operator": equal.then_some("Equal")})
+        }),
+        (text(), proptest::option::of(0..=99))
+            .prop_map(|(key, seconds)| json!({"key": key, "effect": "NoExecute", "tolerationSeconds": seconds})),
+    ];
+    let tolerations = proptest::collection::vec(toleration, 0..3);
+    proptest::option::of((labels, tolerations)).prop_map(|placement| match placement {
+        Some((labels, tolerations)) => json!({"nodeSelector": labels, "tolerations": tolerations}),
+        None => Value::Null,
+    })
+}
+
 fn pod() -> impl Strategy<Value = Value> {
     let image = prop_oneof![
         Just("nginx"),
@@ -273,10 +296,10 @@ fn pod() -> impl Strategy<Value = Value> {
         proptest::option::of(policy),
         (proptest::collection::btree_set(text(), 0..3), proptest::collection::btree_set(text(), 0..3)),
         any::<bool>(),
-        (volumes(), account(), others()),
+        (volumes(), account(), placement(), any::<bool>(), others()),
     )
         .prop_map(
-            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token), others))| {
+            |(image, (env, env_from), command, args, resources, health, policy, (secrets, queues), restricted, (volumes, (account, token), placement, isolated, others))| {
                 let env: Vec<Value> = env
                     .into_iter()
                     .map(|(name, mut var)| {
@@ -290,6 +313,7 @@ fn pod() -> impl Strategy<Value = Value> {
                 "resources": resources.map(|(requests, limits)| json!({"requests": requests, "limits": apart(limits, &requests)})),
                 "healthCheck": health["healthCheck"], "probes": health["probes"], "imagePullPolicy": policy, "imagePullSecrets": secrets, "queues": queues,
                 "volumes": volumes, "serviceAccount": account, "automountServiceAccountToken": token,
+                "placement": placement, "hostUsers": isolated.then_some(false),
                 "securityProfile": if restricted { "Restricted" } else { "Baseline" }});
                 add_others(&mut pod, others);
                 pod

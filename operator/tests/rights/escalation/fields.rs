@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 53] = [
+const OF_PODS: [&str; 60] = [
     "args",
     "automountServiceAccountToken",
     "command",
@@ -31,10 +31,17 @@ const OF_PODS: [&str; 53] = [
     "healthCheck.port",
     "healthCheck.startupSeconds",
     "healthCheck.timeoutSeconds",
+    "hostUsers",
     "image",
     "imagePullPolicy",
     "imagePullSecrets.name",
     "onConfigChange",
+    "placement.nodeSelector.*",
+    "placement.tolerations.effect",
+    "placement.tolerations.key",
+    "placement.tolerations.operator",
+    "placement.tolerations.tolerationSeconds",
+    "placement.tolerations.value",
     "port",
     "ports.appProtocol",
     "ports.name",
@@ -131,7 +138,7 @@ const OF_SETS: [&str; 6] = [
 ];
 
 /// What a pod template has, and must not be had through us.
-const BEYOND: [&str; 35] = [
+const BEYOND: [&str; 34] = [
     "activeDeadlineSeconds",
     "affinity",
     "annotations",
@@ -144,7 +151,6 @@ const BEYOND: [&str; 35] = [
     "hostNetwork",
     "hostPID",
     "hostPort",
-    "hostUsers",
     "hostname",
     "labels",
     "lifecycle",
@@ -191,7 +197,7 @@ fn other(list: &str, field: &str, value: Value) -> Value {
 }
 
 /// What stands inside of a field that is there, with the name by which the API server complains of it.
-fn beyond_inside() -> [(Value, &'static str); 22] {
+fn beyond_inside() -> [(Value, &'static str); 24] {
     [
         (
             json!({"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
@@ -220,6 +226,8 @@ fn beyond_inside() -> [(Value, &'static str); 22] {
             "namespace",
         ),
         (json!({"resources": {"claims": [{"name": "gpu"}]}}), "claims"),
+        (json!({"placement": {"nodeName": "control-plane"}}), "nodeName"),
+        (json!({"placement": {"affinity": {}}}), "affinity"),
         (volume("hostPath", json!({"path": "/"})), "hostPath"),
         (volume("nfs", json!({"server": "192.0.2.1", "path": "/"})), "nfs"),
         (volume("csi", json!({"driver": "a"})), "csi"),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crd::{
-    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, OnConfigChange, PodFields, Quantity,
-    QueueReference, Resources, SecurityProfile, ServiceAccount, Volume,
+    ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, OnConfigChange, Placement, PodFields,
+    Quantity, QueueReference, Resources, SecurityProfile, ServiceAccount, Volume,
 };
 
 use super::env_file;
@@ -59,6 +59,9 @@ pub struct PodArgs {
     pub service_account: Option<String>,
     #[arg(long, value_name = "WHAT", value_parser = on_config_change, help = "What a change of a ConfigMap that the pods use does: Ignore or Restart")]
     pub on_config_change: Option<OnConfigChange>,
+    /// Label that a node must have to run the pods, like disktype=ssd; can be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub node_selector: Vec<(String, String)>,
     /// Arguments after -- replace the entrypoint of the image instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
@@ -128,6 +131,7 @@ impl PodArgs {
             volume,
             service_account,
             on_config_change,
+            node_selector,
             command,
             args,
         } = self;
@@ -146,6 +150,7 @@ impl PodArgs {
             (!volume.is_empty(), "--volume"),
             (service_account.is_some(), "--service-account"),
             (on_config_change.is_some(), "--on-config-change"),
+            (!node_selector.is_empty(), "--node-selector"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
         ];
@@ -201,8 +206,22 @@ impl PodArgs {
                 .clone()
                 .map(|name| ServiceAccount { name: Some(name) }),
             on_config_change: self.on_config_change,
+            placement: self.placement()?,
             ..PodFields::default()
         })
+    }
+
+    fn placement(&self) -> Result<Option<Placement>> {
+        let mut labels = BTreeMap::new();
+        for (key, value) in &self.node_selector {
+            if labels.insert(key.clone(), value.clone()).is_some() {
+                return Err(Error::usage(format!("--node-selector sets {key} twice")));
+            }
+        }
+        Ok((!labels.is_empty()).then(|| Placement {
+            node_selector: labels,
+            ..Placement::default()
+        }))
     }
 
     fn volumes(&self) -> Result<Vec<Volume>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crd::{
     AppDeploySpec, EnvFromSource, EnvVar, OtherContainer, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy,
-    RolloutType, SecurityProfile, Volume,
+    RolloutType, SecurityProfile, Toleration, TolerationOperator, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -175,6 +175,20 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
         let token = if token { " (its token is mounted)" } else { "" };
         page.line("Service Account", &format!("{name}{token}"));
     }
+    if let Some(placement) = &pod.placement {
+        let labels = placement.node_selector.iter();
+        let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+        if !labels.is_empty() {
+            page.line("Node Selector", &labels.join(", "));
+        }
+        let tolerations: Vec<String> = placement.tolerations.iter().map(toleration).collect();
+        if !tolerations.is_empty() {
+            page.line("Tolerations", &tolerations.join(", "));
+        }
+    }
+    if pod.host_users == Some(false) {
+        page.line("User Namespace", "yes");
+    }
     if !pod.volumes.is_empty() {
         let volumes = pod.volumes.iter();
         let volumes = volumes.map(|one| match &one.mount_path {
@@ -235,6 +249,17 @@ fn source(volume: &Volume) -> String {
         Volume { empty_dir: Some(_), .. } => "an empty directory".to_owned(),
         _ => "<unset>".to_owned(),
     }
+}
+
+/// Describes a toleration, as `kubectl describe` does.
+fn toleration(toleration: &Toleration) -> String {
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let value = toleration.value.as_ref().map(|value| format!("={value}"));
+    let effect = toleration.effect.map(|effect| format!(":{}", effect.as_str()));
+    let operator = (toleration.operator == Some(TolerationOperator::Exists)).then_some(" op=Exists");
+    let seconds = toleration.toleration_seconds.map(|seconds| format!(" for {seconds}s"));
+    let text = [value, effect, operator.map(str::to_owned), seconds].map(Option::unwrap_or_default);
+    format!("{key}{}", text.concat()).trim_start().to_owned()
 }
 
 fn words(words: &[String]) -> String {
