@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures::future::try_join_all;
 use kube::Client;
-use model::{CHILDREN, ChildKind};
+use model::ChildKind;
 use tokio::time::sleep_until;
 
 use crate::loader::send;
 use crate::observer::{Observer, Reached, Test};
 use crate::request::{Key, Sent, delete, relabel};
-use crate::seen::Seen;
+use crate::seen::{CHILDREN, Seen};
 use crate::statistics::Spread;
 
 /// The number of changes per second.

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kube::CustomResourceExt as _;
-use model::CHILDREN;
 use serde_json::{Value, json};
 use testcluster::checkout::{manifest, root};
 use testcluster::port::free_address;
@@ -24,6 +23,7 @@ use crate::loader::load;
 use crate::program::Program;
 use crate::request::{Key, create_app, path};
 use crate::section::Markers;
+use crate::seen::CHILDREN;
 use limit::Limit;
 
 /// The limit of `config/manager/deployment.yaml`, in MiB.

@@ -11,13 +11,13 @@ use futures::stream::BoxStream;
 use http::Request as HttpRequest;
 use kube::Client;
 use kube::core::WatchEvent;
-use model::{CHILDREN, ChildKind};
+use model::ChildKind;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::request::{Key, path};
-use crate::seen::{Object, Seen};
+use crate::seen::{CHILDREN, Object, Seen};
 
 /// How long a watch may fail to start: the API server does not serve a new kind immediately.
 const TIMEOUT: Duration = Duration::from_secs(30);

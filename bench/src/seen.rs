@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use model::{CHILDREN, ChildKind};
+use model::ChildKind;
+use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use serde::Deserialize;
 
 use crate::request::Key;
+
+/// The kinds of children of the apps that are measured, in the order of the table.
+pub static CHILDREN: [&ChildKind; 3] = [&DEPLOYMENT, &SERVICE, &INGRESS];
 
 /// The fields of an object that are measured.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -46,7 +46,7 @@ use crate::{AppDeployStatus, PodFields, RolloutStrategy};
     validation = ("!has(self.healthCheck) || has(self.port) || has(self.healthCheck.port)", "a health check needs a port to ask: set spec.port or spec.healthCheck.port"),
     validation = ("!has(self.healthCheck) || !has(self.probes)", "healthCheck is the short form of probes: remove one of them"),
     validation = ("!has(self.preStopSleepSeconds) || self.preStopSleepSeconds < (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)", "preStopSleepSeconds must be smaller than terminationGracePeriodSeconds (default 30), or the application is killed before it can end; lower it, or raise the grace period"),
-    validation = ("!has(self.automountServiceAccountToken) || !self.automountServiceAccountToken || has(self.serviceAccount)", "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount.name, or remove it"),
+    validation = ("!has(self.automountServiceAccountToken) || !self.automountServiceAccountToken || has(self.serviceAccount)", "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount, or remove it"),
     validation = (NAMES, NAMES_MESSAGE),
     validation = (MOUNTS, MOUNTS_MESSAGE),
     validation = (WRITES, WRITES_MESSAGE),

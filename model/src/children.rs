@@ -8,6 +8,7 @@ mod deployment;
 mod ingress;
 mod observed;
 mod service;
+mod service_account;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,9 +26,10 @@ pub use ingress::INGRESS;
 pub(crate) use ingress::awaits_address;
 pub use observed::{Cached, DroppedFields, IngressClasses, Observed};
 pub use service::SERVICE;
+pub use service_account::SERVICE_ACCOUNT;
 
 /// All kinds, in the order in which children are written.
-pub static CHILDREN: &[&ChildKind] = &[&DEPLOYMENT, &SERVICE, &INGRESS];
+pub static CHILDREN: &[&ChildKind] = &[&SERVICE_ACCOUNT, &DEPLOYMENT, &SERVICE, &INGRESS];
 
 /// A kind of child.
 #[derive(Clone)]
@@ -60,6 +62,13 @@ pub struct ChildKind {
     /// The kind that this one sends requests to. A child is written only while its target is controlled by the app, and
     /// deleted if a third-party object has the target's name, because it would publish that object.
     pub routes_to: Option<&'static Self>,
+    /// The kind of the child that this one refers to, if the app has one. A child is written only while the app controls it:
+    /// with a third-party object of that name, the pods would run as another ServiceAccount. Unlike with `routes_to`, nothing
+    /// is deleted.
+    pub needs: Option<&'static Self>,
+    /// Whether only apps have such a child whose spec has a field for it. The plugin reads it only for these apps: a user may have
+    /// no right to it.
+    pub on_request: bool,
     /// Whether a child serves a host, which must be reserved before it is written.
     pub serves_hosts: bool,
     /// Fills in the defaults of the API server.
@@ -85,6 +94,8 @@ pub enum Api {
 pub enum Prune {
     /// It is deleted.
     Delete,
+    /// It is deleted when the Deployment is rolled out, because pods of the previous revision may use it.
+    AfterRollout,
     /// It is kept until the app is deleted.
     Keep,
 }
@@ -119,11 +130,19 @@ impl ChildKind {
             verbs: &["create", "delete", "get", "list", "patch", "watch"],
             own_names: false,
             routes_to: None,
+            needs: None,
+            on_request: false,
             serves_hosts: false,
             defaults: |_| {},
             ports_patch: |_| None,
             rendered_before: |_, _| None,
         }
+    }
+
+    /// Whether an app has such a child, or may have one.
+    #[must_use]
+    pub fn may_be_of(&self, app: Option<&Valid<'_>>) -> bool {
+        !self.on_request || app.is_some_and(|app| !(self.render)(app).is_empty())
     }
 
     /// Returns the kind as Kubernetes spells it.
@@ -240,7 +259,7 @@ mod tests {
     #[test]
     fn digest_covers_every_field_that_is_rendered() {
         let app = serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
-            "spec": {"image": "nginx", "port": 80}}))
+            "spec": {"image": "nginx", "port": 80, "serviceAccount": {"annotations": {"a": "b"}}}}))
         .unwrap();
         for kind in CHILDREN {
             let rendered = (kind.render)(&validate(&app).unwrap());
@@ -265,7 +284,7 @@ mod tests {
     #[test]
     fn target_of_a_kind_is_written_before_it() {
         for (place, kind) in CHILDREN.iter().enumerate() {
-            if let Some(target) = kind.routes_to {
+            for target in kind.routes_to.into_iter().chain(kind.needs) {
                 assert!(CHILDREN[..place].contains(&target), "{kind}");
             }
         }
@@ -273,7 +292,10 @@ mod tests {
 
     #[test]
     fn kinds_are_named_in_sentences() {
-        assert_eq!(names(CHILDREN), "Deployment, Service and Ingress");
+        assert_eq!(
+            names(&[&DEPLOYMENT, &SERVICE, &INGRESS]),
+            "Deployment, Service and Ingress"
+        );
         assert_eq!(names(&[&SERVICE]), "Service");
     }
 }

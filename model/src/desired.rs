@@ -12,7 +12,7 @@ pub(crate) mod ports;
 pub(crate) mod probes;
 pub(crate) mod queue_env;
 
-pub(crate) use pod_template::pod_spec;
+pub(crate) use pod_template::{app_pod_spec, pod_spec};
 
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ pub fn desired_hash(object: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::children::{DEPLOYMENT, INGRESS};
+    use crate::children::{DEPLOYMENT, INGRESS, SERVICE_ACCOUNT};
     use crate::validate;
 
     fn render(name: &str, spec: Value) -> Desired {
@@ -294,6 +294,22 @@ mod tests {
     fn smallest_app() {
         let objects = render("nginx", json!({"image": "nginx", "port": 80}));
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn own_service_account_has_the_name_of_the_app_and_the_annotations() {
+        let children = render(
+            "shop",
+            json!({"image": "shop", "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/shop"}}}),
+        );
+        let kinds: Vec<_> = children.iter().map(|wanted| wanted.id.kind).collect();
+        assert_eq!(kinds, [&SERVICE_ACCOUNT, &DEPLOYMENT]);
+        insta::assert_yaml_snapshot!(children.first(&SERVICE_ACCOUNT).unwrap());
+        let pod = &children.first(&DEPLOYMENT).unwrap()["spec"]["template"]["spec"];
+        assert_eq!(
+            (&pod["serviceAccountName"], &pod["automountServiceAccountToken"]),
+            (&json!("shop"), &json!(false))
+        );
     }
 
     #[test]

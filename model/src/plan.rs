@@ -5,7 +5,7 @@ mod merge_patch;
 use crd::RolloutType;
 use serde_json::{Value, json};
 
-use crate::children::{Cached, Prune};
+use crate::children::{Cached, DEPLOYMENT, Prune, Rollout};
 use crate::digest::paths;
 use crate::{Child, ChildId, ChildKind, Desired, Failure, Observed, Valid, deferred_defaults};
 
@@ -100,7 +100,12 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
         let is_misled = target
             .and_then(Cached::present)
             .is_some_and(|child| is_foreign(app, child));
-        let waits = target.is_some_and(|target| !may_become_ours(app, target));
+        let needed = kind.needs.filter(|needed| desired.first(needed).is_some());
+        let needed = needed.map(|needed| observed.child(&ChildId::new(needed, &app.name)));
+        let waits = target
+            .into_iter()
+            .chain(needed)
+            .any(|other| !may_become_ours(app, other));
         for wanted in desired.of(kind) {
             let id = wanted.id.clone();
             match observed.child(&id) {
@@ -132,6 +137,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
             }
         }
     }
+    plan.delete_after_rollout(app, desired, observed);
     plan
 }
 
@@ -156,6 +162,20 @@ impl Plan {
         });
     }
 
+    /// Plans the deletion of what only pods of the previous revision use, if there are none any more.
+    fn delete_after_rollout(&mut self, app: &Valid<'_>, desired: &Desired, observed: &Observed) {
+        let is_written = self.actions.iter().any(|action| *action.kind() == DEPLOYMENT);
+        if is_written || !observed.rollout().is_some_and(Rollout::is_complete) {
+            return;
+        }
+        let kinds = observed.kinds.iter().filter(|kind| kind.prune == Prune::AfterRollout);
+        for (id, child) in kinds.flat_map(|kind| observed.of(kind)) {
+            if !desired.contains(id) && !child.deleting && child.is_controlled_by(&app.uid) {
+                self.delete(id.clone(), child);
+            }
+        }
+    }
+
     fn delete(&mut self, id: ChildId, child: &Child) {
         let uid = child.uid.clone();
         self.actions.push(Action::Delete { id, uid });
@@ -175,13 +195,18 @@ fn may_become_ours(app: &Valid<'_>, target: Cached<&Child>) -> bool {
     }
 }
 
-/// Whether a write is allowed, given its target (`routes_to`) after the previous writes. An Ingress is written only while
-/// the app controls its Service, because it would publish any object with the Service's name.
+/// Returns the child that a written child refers to: the Service of an Ingress, the app's own ServiceAccount of a Deployment.
+/// The app must control it after the previous writes. Otherwise the Ingress would publish any object with the Service's name,
+/// and the pods would run as a third-party ServiceAccount.
 #[must_use]
-pub fn may_write(action: &Action, uid: &str, target: Option<&Child>) -> bool {
-    let is_delete = matches!(action, Action::Delete { .. });
-    let is_ours = || target.is_some_and(|child| child.is_controlled_by(uid));
-    is_delete || action.kind().routes_to.is_none() || is_ours()
+pub fn target(action: &Action, app: &Valid<'_>) -> Option<ChildId> {
+    if matches!(action, Action::Delete { .. }) {
+        return None;
+    }
+    let needs = action.kind().needs;
+    let needed = needs.filter(|kind| !(kind.render)(app).is_empty());
+    let kind = action.kind().routes_to.or(needed)?;
+    Some(ChildId::new(kind, &app.name))
 }
 
 /// Returns the deletions that follow from a name conflict: the children that route to the taken name. The plan can't contain

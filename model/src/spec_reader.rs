@@ -8,6 +8,7 @@ mod pod;
 mod rest;
 mod rollout;
 mod route;
+mod service_account;
 
 use crd::{AppDeploySpec, PodFields};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -50,6 +51,8 @@ pub struct LiveObjects<'a> {
     pub service: Option<&'a Value>,
     /// The Ingress that routes to that Service.
     pub ingress: Option<&'a Value>,
+    /// The ServiceAccount with the name of the app.
+    pub service_account: Option<&'a Value>,
 }
 
 /// An app that was read from its objects.
@@ -88,6 +91,9 @@ pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
         ..AppDeploySpec::default()
     };
     spec.rollout = rollout::read(&deployment);
+    if let Some(account) = &mut spec.pod.service_account {
+        service_account::read(account, name, live.service_account);
+    }
     unmapped.extend(rest::of_deployment(&deployment, &spec).map(|rest| (&DEPLOYMENT, rest)));
     unmapped.extend(
         pod.unmapped

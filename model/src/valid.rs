@@ -7,6 +7,7 @@ mod containers;
 mod placement;
 mod ports;
 mod probes;
+mod service_account;
 mod volumes;
 
 use crd::{AppDeploy, AppDeploySpec, PodFields, RolloutStrategy, RolloutType};
@@ -14,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
 pub(crate) use self::placement::problems as placement_problems;
+pub(crate) use self::service_account::is_annotation;
 pub(crate) use self::volumes::is_mount_path;
 use crate::defaults::GRACE;
 use crate::resources;
@@ -188,21 +190,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
     if pod.host_users == Some(true) {
         problems.push(format!("{at}.hostUsers: can only be false: remove it"));
     }
-    let account = pod.service_account.as_ref().map(|account| account.name.as_deref());
-    match account {
-        Some(None) => problems.push(format!(
-            "{at}.serviceAccount: this version of the operator needs {at}.serviceAccount.name"
-        )),
-        Some(Some(name)) if !is_object_name(name) => {
-            problems.push(format!(
-                "{at}.serviceAccount.name: invalid name {name:?}: write it like shop"
-            ));
-        }
-        None if pod.automount_service_account_token == Some(true) => problems.push(format!(
-            "{at}.automountServiceAccountToken: missing ServiceAccount: set {at}.serviceAccount.name"
-        )),
-        _ => {}
-    }
+    service_account::add_problems(at, pod, problems);
     let health_port = pod.container.health_check.as_ref().and_then(|check| check.port);
     for (field, port) in [("port", pod.container.port), ("healthCheck.port", health_port)] {
         if let Some(port) = port

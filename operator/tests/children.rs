@@ -11,6 +11,7 @@ mod kinds;
 mod large;
 mod rollout;
 mod scale;
+mod service_account;
 mod table;
 mod volumes;
 

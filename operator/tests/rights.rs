@@ -3,6 +3,7 @@
 //! That the operator is granted no more than it uses is shown by all of its tests together: `make test` compares what
 //! they wrote down (`harness/rights.rs`) with `config/rbac`.
 
+mod accounts;
 mod confined;
 mod deeds;
 mod escalation;

@@ -197,10 +197,25 @@ fn bad_volumes() -> Vec<(Value, &'static str)> {
         ),
         (file("../a"), "write it like nginx.conf"),
         (file("/a"), "write it like nginx.conf"),
-        (with(json!({"serviceAccount": {}})), "serviceAccount needs a name"),
+        (
+            with(json!({"serviceAccount": {}})),
+            "serviceAccount needs exactly one of name",
+        ),
+        (
+            with(json!({"serviceAccount": {"name": "a", "annotations": {}}})),
+            "serviceAccount needs exactly one of name",
+        ),
+        (
+            with(json!({"serviceAccount": {"annotations": {"a b": "c"}}})),
+            "write it like eks.amazonaws.com/role-arn",
+        ),
+        (
+            with(json!({"serviceAccount": {"annotations": {"appdeploy.dev/a": "c"}}})),
+            "annotations of appdeploy.dev are set by the operator",
+        ),
         (
             with(json!({"automountServiceAccountToken": true})),
-            "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount.name",
+            "automountServiceAccountToken needs a ServiceAccount: set spec.serviceAccount, or",
         ),
     ];
     paths.into_iter().chain(others).collect()
@@ -243,6 +258,8 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a", "b": ""}},
+            "automountServiceAccountToken": true}),
         json!({"image": "nginx", "hostUsers": false, "placement": {
             "nodeSelector": {"topology.kubernetes.io/zone": "eu_1", "empty": ""}, "tolerations": [{"operator": "Exists"},
             {"key": "nvidia.com/gpu", "value": "a", "effect": "NoExecute", "tolerationSeconds": 0}]}}),

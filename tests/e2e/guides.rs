@@ -31,6 +31,10 @@ pub fn gitops(environment: &Environment, context: &TestContext) -> Result<()> {
     follow(environment, context, "gitops")
 }
 
+pub fn workload_identity(environment: &Environment, context: &TestContext) -> Result<()> {
+    follow(environment, context, "workload-identity")
+}
+
 pub fn queue(environment: &Environment, context: &TestContext) -> Result<()> {
     let _server = QueueServer::start(environment)?;
     follow(environment, context, "queue")

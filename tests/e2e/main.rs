@@ -65,6 +65,7 @@ const SHARED: [(&str, Test); 20] = [
         gitops::third_party_deployment_is_adopted_without_dropped_requests,
     ),
     ("guide-first-app", guides::first_app),
+    ("guide-workload-identity", guides::workload_identity),
     ("children", story::app_has_five_kinds_of_objects_and_a_page),
     ("guide-looking", guides::looking),
     ("podset", podset::pods_are_replaced_scaled_and_deleted),

@@ -12,7 +12,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use model::valid::is_object_name;
-use model::{CHILDREN, ChildKind};
+use model::{CHILDREN, ChildKind, validate};
 use serde::de::DeserializeOwned;
 
 use crate::cluster::connection::Cluster;
@@ -98,9 +98,9 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     }
     let owned = ListParams::default().labels(&live_children::labels(workload.name()));
     let reached = ListParams::default().labels(&slices(workload));
-    let of_kinds = try_join_all(CHILDREN.iter().map(|kind| {
+    let of_kinds = try_join_all(kinds(workload).into_iter().map(|kind| {
         let (api, params) = (live_children::api(cluster, kind, namespace), &owned);
-        async move { Ok::<_, Error>((*kind, list_of(cluster, &api, params).await?)) }
+        async move { Ok::<_, Error>((kind, list_of(cluster, &api, params).await?)) }
     }));
     let (autoscalers, owned, slices, tls, replica_sets, pods) = join!(
         list(cluster, namespace, &any),
@@ -118,6 +118,16 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
         replica_sets: replica_sets?,
         pods: pods?,
     })
+}
+
+/// Returns the kinds of children that an app has or may have.
+fn kinds(workload: &Workload) -> Vec<&'static ChildKind> {
+    let valid = match workload {
+        Workload::App(app) => validate(app).ok(),
+        Workload::PodSet(_) => None,
+    };
+    let kinds = CHILDREN.iter().copied();
+    kinds.filter(|kind| kind.may_be_of(valid.as_ref())).collect()
 }
 
 /// Returns the autoscalers that set the number of pods of a workload.

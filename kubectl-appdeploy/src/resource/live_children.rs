@@ -51,15 +51,18 @@ impl Live {
     }
 }
 
+/// The Deployment, the Service and the Ingress.
 #[cfg(test)]
 impl From<[Option<Value>; 3]> for Live {
     fn from(objects: [Option<Value>; 3]) -> Self {
+        use model::children::{DEPLOYMENT, INGRESS, SERVICE};
         let named = |(kind, object): (&&'static ChildKind, Option<Value>)| {
             let object = object?;
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             Some((ChildId::new(kind, name), object.clone()))
         };
-        Self(CHILDREN.iter().zip(objects).filter_map(named).collect())
+        let kinds: [&'static ChildKind; 3] = [&DEPLOYMENT, &SERVICE, &INGRESS];
+        Self(kinds.iter().zip(objects).filter_map(named).collect())
     }
 }
 

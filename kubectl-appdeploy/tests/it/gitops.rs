@@ -69,6 +69,7 @@ fn spec_of_an_app_is_read_back_from_its_stored_children() {
             deployment: Some(deployment),
             service: Some(service),
             ingress: Some(ingress),
+            ..LiveObjects::default()
         },
     );
     assert_eq!(read.unmapped, []);

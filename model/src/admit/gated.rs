@@ -1,7 +1,8 @@
 //! Fields that reach further than the other fields of a spec, and which rights they need.
 //!
 //! A user who may create pods could use each of them without AppDeploy, so their author must have that right. It is not the
-//! right to write AppDeploys: `docs/security.md` lists the fields.
+//! right to write AppDeploys: `docs/security.md` lists the fields. A ServiceAccount of its own also needs the right to create one
+//! (`right.rs`).
 
 use crd::PodFields;
 

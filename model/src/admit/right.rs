@@ -7,7 +7,7 @@ use crd::{
 };
 
 use super::{Admitted, gated_fields, spec_without_replicas};
-use crate::children::DEPLOYMENT;
+use crate::children::{DEPLOYMENT, SERVICE_ACCOUNT};
 use crate::command;
 use crate::queue::config_map_name;
 use crate::spec_reader::Additions;
@@ -19,7 +19,7 @@ pub struct RequiredRight {
     pub verb: &'static str,
     /// The API group of the object; empty for the core group.
     pub group: &'static str,
-    /// The plural name of its kind: `secrets`, `configmaps`, `deployments` or `pods`.
+    /// The plural name of its kind: `secrets`, `configmaps`, `deployments`, `pods` or `serviceaccounts`.
     pub resource: &'static str,
     /// Its name. Empty for a right that is not about one object.
     pub name: String,
@@ -33,7 +33,7 @@ pub enum RightReason {
     /// This field refers to the object, so the author's program could read it. The first such field, if there are several.
     Field(String),
     /// These fields of the pods reach further than the other fields of a spec.
-    Pods(Vec<String>),
+    Create(Vec<String>),
     /// The Deployment has these fields that other managers added, and the change starts another program in its pods.
     Added(Box<str>),
     /// Whether the Deployment has such fields is not known, for this reason.
@@ -51,24 +51,39 @@ impl RequiredRight {
         }
     }
 
+    const fn create(resource: &'static str, fields: Vec<String>) -> Self {
+        Self {
+            verb: "create",
+            group: "",
+            resource,
+            name: String::new(),
+            reason: RightReason::Create(fields),
+        }
+    }
+
     /// Returns the message for an author who lacks the right.
     #[must_use]
     pub fn denial(&self, author: &str, namespace: &str) -> String {
         let Self { resource, name, .. } = self;
         let why = match &self.reason {
-            RightReason::Pods(fields) => {
+            RightReason::Create(fields) => {
+                let kind = resource.trim_end_matches('s');
                 let grant = command!(
-                    "kubectl create role pod-creator -n {} --verb=create --resource=pods",
-                    namespace
+                    "kubectl create role {}-creator -n {} --verb=create --resource={}",
+                    kind,
+                    namespace,
+                    resource
                 )
                 .and(command!(
-                    "&& kubectl create rolebinding pod-creator -n {} --role=pod-creator --user={}",
+                    "&& kubectl create rolebinding {}-creator -n {} --role={}-creator --user={}",
+                    kind,
                     namespace,
+                    kind,
                     author
                 ));
                 return format!(
-                    "{} needs the right to create pods in namespace {namespace}, which {author} does not have: ask an \
-                     administrator to apply it, or to grant the right: {}",
+                    "{} needs the right to create {resource} in namespace {namespace}, which {author} does not have: ask \
+                     an administrator to apply it, or to grant the right: {}",
                     fields.join(", "),
                     grant.as_str()
                 );
@@ -109,8 +124,8 @@ impl RequiredRight {
     }
 }
 
-/// Returns the rights to read the objects that a spec refers to, each object once, and the right to create pods if the spec
-/// has fields that need it.
+/// Returns the rights to read the objects that a spec refers to, each object once, and the rights to create pods and
+/// ServiceAccounts if the spec has fields that need them.
 ///
 /// An update that changes only the number of replicas needs none: users who scale an app need not be able to read its
 /// Secrets.
@@ -151,13 +166,12 @@ pub fn rights_to_references<K: Admitted>(new: &K, old: Option<&K>) -> Vec<Requir
     found.retain(|reference| known.insert((reference.resource, reference.name.clone())));
     let gated = gated_fields(new.pod(), at);
     if !gated.is_empty() {
-        found.push(RequiredRight {
-            verb: "create",
-            group: "",
-            resource: "pods",
-            name: String::new(),
-            reason: RightReason::Pods(gated),
-        });
+        found.push(RequiredRight::create("pods", gated));
+    }
+    let account = new.pod().service_account.as_ref();
+    if account.is_some_and(|account| account.annotations.is_some()) {
+        let field = format!("{at}.serviceAccount.annotations");
+        found.push(RequiredRight::create(SERVICE_ACCOUNT.plural, vec![field]));
     }
     found
 }
@@ -339,7 +353,7 @@ mod tests {
             "spec.sidecars",
         ];
         let fields = fields.map(str::to_owned);
-        assert_eq!(pods.reason, RightReason::Pods(fields.into()));
+        assert_eq!(pods.reason, RightReason::Create(fields.into()));
         insta::assert_snapshot!(pods.denial("jane", "blue"), @"spec.serviceAccount, spec.volumes[assets].image, spec.initContainers, spec.sidecars needs the right to create pods in namespace blue, which jane does not have: ask an administrator to apply it, or to grant the right: kubectl create role pod-creator -n blue --verb=create --resource=pods && kubectl create rolebinding pod-creator -n blue --role=pod-creator --user=jane");
         let needed: Vec<_> = needed
             .into_iter()

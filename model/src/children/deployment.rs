@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::child::{Child, ChildState, Rollout};
 use super::observed::Observed;
-use super::{ChildKind, Health, replace_list};
+use super::{ChildKind, Health, SERVICE_ACCOUNT, replace_list};
 use crate::defaults::{self, fill};
 use crate::desired::probes::probes;
 use crate::desired::{finish, meta, pod_template, selector};
@@ -40,6 +40,7 @@ pub static DEPLOYMENT: ChildKind = ChildKind {
     defaults: fill_defaults,
     ports_patch,
     rendered_before,
+    needs: Some(&SERVICE_ACCOUNT),
     // Never deleted: an app with no replicas has a Deployment without pods.
     verbs: &["create", "get", "list", "patch", "watch"],
     ..ChildKind::new(["apps", "v1", "Deployment", "deployments"], |app| vec![render(app)])
@@ -168,7 +169,7 @@ fn read(meta: &ObjectMeta, data: &Value) -> ChildState {
         revision: annotation(REVISION).and_then(|revision| revision.parse().ok()),
         paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
-        additions: Additions::read(data, revision_spec.as_deref()),
+        additions: Additions::read(meta.name.as_deref().unwrap_or_default(), data, revision_spec.as_deref()),
         config_hash: data
             .pointer("/spec/template/metadata/annotations")
             .and_then(|all| all.get(annotation::CONFIG_HASH)?.as_str())

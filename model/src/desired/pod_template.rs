@@ -24,7 +24,7 @@ pub(crate) fn render(app: &Valid<'_>) -> PodTemplateSpec {
             annotations: annotations(app),
             ..ObjectMeta::default()
         }),
-        spec: Some(pod_spec(app.pod)),
+        spec: Some(app_pod_spec(&app.name, app.pod)),
     }
 }
 
@@ -38,6 +38,15 @@ fn annotations(app: &Valid<'_>) -> Option<BTreeMap<String, String>> {
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
     Some(set.collect::<BTreeMap<_, _>>()).filter(|set| !set.is_empty())
+}
+
+/// Renders the spec of the pods of an app. Its own ServiceAccount has its name.
+pub(crate) fn app_pod_spec(name: &str, pod: &PodFields) -> PodSpec {
+    let mut spec = pod_spec(pod);
+    if pod.service_account.is_some() && spec.service_account_name.is_none() {
+        spec.service_account_name = Some(name.to_owned());
+    }
+    spec
 }
 
 /// Renders the spec of a pod, for AppDeploys and PodSets.

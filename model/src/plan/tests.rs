@@ -5,7 +5,7 @@ use kube::core::ObjectMeta;
 use proptest::prelude::*;
 
 use super::*;
-use crate::children::{CHILDREN, DEPLOYMENT, INGRESS, SERVICE};
+use crate::children::{CHILDREN, ChildState, DEPLOYMENT, INGRESS, SERVICE, SERVICE_ACCOUNT};
 use crate::{desired, validate};
 
 const UID: &str = "11111111-1111-1111-1111-111111111111";
@@ -338,16 +338,14 @@ fn ingress_is_written_only_while_the_app_controls_its_service() {
     let [deployment, service, ingress] = &plan_for(&spec, &Observed::default()).actions[..] else {
         panic!()
     };
-    for action in [deployment, service] {
-        assert!(may_write(action, UID, None));
-    }
-    assert!(!may_write(ingress, UID, None));
-    let observed = settled(&spec);
-    assert!(may_write(ingress, UID, observed.first(&SERVICE)));
-    assert!(!may_write(ingress, "another uid", observed.first(&SERVICE)));
-
-    let app = app(spec);
+    let app = app(spec.clone());
     let valid = validate(&app).unwrap();
+    for action in [deployment, service] {
+        assert_eq!(target(action, &valid), None);
+    }
+    assert_eq!(target(ingress, &valid), Some(ChildId::new(&SERVICE, "web")));
+    let observed = settled(&spec);
+
     let of = |kind: &ChildKind| Failure::NameConflict {
         kind: kind.kind,
         name: "web".into(),
@@ -361,7 +359,75 @@ fn ingress_is_written_only_while_the_app_controls_its_service() {
     let id = ChildId::new(&INGRESS, "web");
     let uid = "uid-of-Ingress".to_owned();
     assert_eq!(*removed, Action::Delete { id, uid });
-    assert!(may_write(removed, UID, None));
+    assert_eq!(target(removed, &valid), None);
+}
+
+fn with_account() -> Value {
+    json!({"image": "nginx", "serviceAccount": {"annotations": {"a": "b"}}})
+}
+
+#[test]
+fn own_service_account_is_written_before_the_deployment() {
+    let spec = with_account();
+    let plan = plan_for(&spec, &Observed::default());
+    assert_eq!(kinds(&plan), [("create", &SERVICE_ACCOUNT), ("create", &DEPLOYMENT)]);
+    let app = app(spec.clone());
+    let valid = validate(&app).unwrap();
+    let targets: Vec<_> = plan.actions.iter().map(|action| target(action, &valid)).collect();
+    assert_eq!(targets, [None, Some(ChildId::new(&SERVICE_ACCOUNT, "web"))]);
+    let observed = settled(&spec);
+    assert_eq!(plan_for(&spec, &observed), Plan::default());
+    let mut changed = spec;
+    changed["serviceAccount"]["annotations"]["a"] = json!("c");
+    let plan = plan_for(&changed, &observed);
+    let of_account = ("apply", &SERVICE_ACCOUNT);
+    // The Deployment records the spec.
+    assert_eq!(kinds(&plan), [of_account, ("apply", &DEPLOYMENT)]);
+}
+
+/// Otherwise the pods would run as that ServiceAccount.
+#[test]
+fn deployment_is_not_written_while_its_service_account_is_a_third_party_object() {
+    let mut spec = with_account();
+    let mut observed = settled(&spec);
+    let account = change(&mut observed, &SERVICE_ACCOUNT);
+    (account.controller, account.other_owner) = (None, None);
+    spec["image"] = json!("nginx:2");
+    let plan = plan_for(&spec, &observed);
+    assert_eq!(kinds(&plan), []);
+    assert!(matches!(
+        &plan.failures[..],
+        [Failure::NameConflict {
+            kind: "ServiceAccount",
+            ..
+        }]
+    ));
+    lose(&mut observed, &DEPLOYMENT);
+    assert_eq!(kinds(&plan_for(&spec, &observed)), []);
+    hide(&mut observed, &SERVICE_ACCOUNT);
+    assert_eq!(kinds(&plan_for(&spec, &observed)), []);
+    // An app that does not need one is not affected.
+    let plan = plan_for(&json!({"image": "nginx"}), &observed);
+    assert_eq!(kinds(&plan), [("create", &DEPLOYMENT)]);
+}
+
+#[test]
+fn own_service_account_is_deleted_after_the_rollout() {
+    let mut observed = settled(&with_account());
+    let spec = json!({"image": "nginx"});
+    let plan = plan_for(&spec, &observed);
+    assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
+    for action in plan.actions {
+        perform(&mut observed, &action);
+    }
+    assert_eq!(kinds(&plan_for(&spec, &observed)), []);
+    change(&mut observed, &DEPLOYMENT).state = ChildState::Rollout(Box::new(Rollout {
+        observed: true,
+        ..Rollout::default()
+    }));
+    assert_eq!(kinds(&plan_for(&spec, &observed)), [("delete", &SERVICE_ACCOUNT)]);
+    change(&mut observed, &SERVICE_ACCOUNT).controller = None;
+    assert_eq!(kinds(&plan_for(&spec, &observed)), []);
 }
 
 #[test]
@@ -481,7 +547,7 @@ fn spec() -> impl Strategy<Value = Value> {
 proptest! {
     /// After any change of the spec and any deletion of children, one round of writes is enough.
     #[test]
-    fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 3]>()) {
+    fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 4]>()) {
         let mut observed = settled(&before);
         for (kind, is_lost) in CHILDREN.iter().zip(lost) {
             if is_lost { lose(&mut observed, kind); }

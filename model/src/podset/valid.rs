@@ -66,6 +66,14 @@ impl ValidPodSet {
         });
         let pod = spec.pod();
         pod_problems("spec.template", pod, &mut problems);
+        let account = pod.service_account.as_ref();
+        if account.is_some_and(|account| account.annotations.is_some()) {
+            problems.push(
+                "spec.template.serviceAccount: a PodSet has no ServiceAccount of its own: set \
+                 spec.template.serviceAccount.name"
+                    .to_owned(),
+            );
+        }
         if !problems.is_empty() {
             return Err(Invalid(problems));
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{UnmappedField, pod, rest};
 use crate::defaults;
-use crate::desired::pod_spec;
+use crate::desired::app_pod_spec;
 
 /// The maximum number of fields in a message.
 const NAMED: usize = 3;
@@ -26,17 +26,17 @@ pub enum Additions {
 }
 
 impl Additions {
-    /// Compares a Deployment with the recorded spec from which it was last written. Without one of the two, the result is
-    /// unknown.
+    /// Compares the Deployment of an app with the recorded spec from which it was last written. Without one of the two, the
+    /// result is unknown.
     #[must_use]
-    pub fn read(deployment: &Value, spec: Option<&str>) -> Self {
+    pub fn read(app: &str, deployment: &Value, spec: Option<&str>) -> Self {
         let Some(template) = deployment.pointer("/spec/template") else {
             return Self::Unknown("it is too large".into());
         };
         let Some(spec) = spec.and_then(|spec| serde_json::from_str::<PodFields>(spec).ok()) else {
             return Self::Unknown("it has no record of the spec that it was written from".into());
         };
-        let paths = added(template, &spec);
+        let paths = added(app, template, &spec);
         let named = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
         match paths.len().saturating_sub(named.len()) {
             _ if named.is_empty() => Self::None,
@@ -47,9 +47,9 @@ impl Additions {
 }
 
 /// Returns the paths of added fields in the Deployment, without those that the next write of the operator overwrites.
-fn added(template: &Value, spec: &PodFields) -> Vec<String> {
+fn added(app: &str, template: &Value, spec: &PodFields) -> Vec<String> {
     // A typed object always serialises: its keys are text.
-    let mut ours = serde_json::to_value(pod_spec(spec)).unwrap_or_default();
+    let mut ours = serde_json::to_value(app_pod_spec(app, spec)).unwrap_or_default();
     let mut live = template["spec"].clone();
     for spec in [&mut ours, &mut live] {
         defaults::pod_spec(spec);
@@ -102,7 +102,7 @@ mod tests {
 
     fn read(deployment: &Value) -> Additions {
         let spec = &deployment["metadata"]["annotations"][crd::annotation::REVISION_SPEC];
-        Additions::read(deployment, spec.as_str())
+        Additions::read("shop", deployment, spec.as_str())
     }
 
     fn with(change: impl FnOnce(&mut Value)) -> Additions {
@@ -261,7 +261,7 @@ mod tests {
             (&json!({}), Some("{\"image\":\"a\"}")),
         ] {
             assert!(
-                matches!(Additions::read(live, record), Additions::Unknown(_)),
+                matches!(Additions::read("shop", live, record), Additions::Unknown(_)),
                 "{record:?}"
             );
         }
@@ -292,7 +292,8 @@ mod tests {
             });
             spec["volumes"] = volumes.collect();
             if let Some(token) = account {
-                spec["serviceAccount"] = json!({"name": "shop"});
+                let own = json!({"annotations": {"a": "b"}});
+                spec["serviceAccount"] = if restricted { own } else { json!({"name": "else"}) };
                 spec["automountServiceAccountToken"] = json!(token);
             }
             if let Some(port) = port {

@@ -54,6 +54,7 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
     let takes_token = takes_token.unwrap_or(true);
     let account = name.map(|name| ServiceAccount {
         name: Some(name.to_owned()),
+        annotations: None,
     });
     let volumes = volumes::read(&spec, container);
     let others = containers::read(&spec, &volumes);

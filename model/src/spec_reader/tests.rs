@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::children::SERVICE_ACCOUNT;
 use crate::{Desired, desired, validate};
 use random::{normalized, spec};
 
@@ -35,6 +36,7 @@ fn back(children: &[Value]) -> ReadApp {
         deployment: of(&DEPLOYMENT),
         service: of(&SERVICE),
         ingress: of(&INGRESS),
+        service_account: of(&SERVICE_ACCOUNT),
     };
     read_app("shop", "a", live)
 }
@@ -105,6 +107,7 @@ fn third_party_deployment_is_read_as_far_as_possible() {
         deployment: Some(&deployment),
         service: Some(&service),
         ingress: Some(&ingress),
+        ..LiveObjects::default()
     };
     let read = read_app("shop", "a", live);
     insta::assert_yaml_snapshot!(read.spec);
@@ -150,6 +153,7 @@ fn unsupported_fields_of_services_and_ingresses_are_unmapped() {
             deployment: Some(&deployment),
             service: Some(&service),
             ingress: Some(&ingress),
+            ..LiveObjects::default()
         };
         let unmapped = read_app("shop", "a", live).unmapped;
         unmapped
@@ -228,6 +232,28 @@ fn host_port_and_host_users_and_grace_period_matter() {
 }
 
 #[test]
+fn only_the_own_service_account_is_read_by_its_annotations() {
+    let deployment = json!({"spec": {"template": {"spec": {"serviceAccountName": "shop", "automountServiceAccountToken": false,
+        "containers": [{"name": "c", "image": "nginx"}]}}}});
+    let read = |labels: Value, annotations: Value| {
+        let account = json!({"metadata": {"name": "shop", "labels": labels, "annotations": annotations}});
+        let live = LiveObjects {
+            deployment: Some(&deployment),
+            service_account: Some(&account),
+            ..LiveObjects::default()
+        };
+        json!(read_app("shop", "a", live).spec.pod.service_account)
+    };
+    let ours = || json!({"appdeploy.dev/app": "shop"});
+    let named = json!({"name": "shop"});
+    assert_eq!(read(ours(), json!({"a": "b"})), json!({"annotations": {"a": "b"}}));
+    let recorded = json!({"appdeploy.dev/desired-hash": "1", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
+    assert_eq!(read(ours(), recorded), json!({"annotations": {}}));
+    assert_eq!(read(json!({"team": "a"}), json!({"a": "b"})), named);
+    assert_eq!(read(ours(), json!({"appdeploy.dev/other": "b"})), named);
+}
+
+#[test]
 fn path_of_an_ingress_that_routes_to_the_app_is_read() {
     let deployment = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx",
         "ports": [{"containerPort": 8080, "name": "web"}, {"containerPort": 9000, "name": "admin"}]}]}}}});
@@ -240,6 +266,7 @@ fn path_of_an_ingress_that_routes_to_the_app_is_read() {
             deployment: Some(&deployment),
             service: Some(&service),
             ingress: Some(&ingress),
+            ..LiveObjects::default()
         };
         let ReadApp { spec, unmapped } = read_app("shop", "a", live);
         let unmapped: Vec<String> = unmapped

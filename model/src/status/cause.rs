@@ -14,7 +14,12 @@ pub fn diagnose(
     failures: &[Failure],
 ) -> Diagnosis {
     if subject.deleting {
-        let message = format!("it is being deleted, with its {}", children::names(observed.kinds));
+        let kinds = observed.kinds.iter().copied();
+        let kinds = kinds.filter(|kind| valid.is_some_and(|valid| !(kind.render)(valid).is_empty()));
+        let message = format!(
+            "it is being deleted, with its {}",
+            children::names(&kinds.collect::<Vec<_>>())
+        );
         return diagnosis(Reason::Deleting, &message, None);
     }
     if let Some(failure) = failures.first() {

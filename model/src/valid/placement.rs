@@ -55,8 +55,8 @@ fn problem(toleration: &Toleration) -> Option<&'static str> {
     }
 }
 
-/// Whether a label or a taint can have this key: a name, maybe with a domain.
-fn is_key(key: &str) -> bool {
+/// Whether a label, an annotation or a taint can have this key: a name, maybe with a domain.
+pub(super) fn is_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => is_object_name(domain) && is_label_part(name),
         None => is_label_part(key),

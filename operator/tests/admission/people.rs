@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testcluster::{ControlPlane, Kubectl};
 
 use crate::admission::asking;
-use crate::harness::{APP, Cluster, DEPLOYMENT, Namespace, Webhooks, config, eventually};
+use crate::harness::{APP, Cluster, DEPLOYMENT, Namespace, SERVICE_ACCOUNT, Webhooks, config, eventually};
 
 /// A tenant who may edit apps in a namespace, and nothing else.
 fn tenant(space: &Namespace, name: &str) -> Kubectl {
@@ -217,6 +217,40 @@ fn fields_that_reach_further_require_the_right_to_create_pods() {
         space.cluster.control_plane.kubectl(&words).unwrap();
     }
     eventually("the right counts", || patch(r#"{"spec": {"image": "good:1"}}"#).is_ok());
+}
+
+/// A ServiceAccount that the operator creates needs both rights: to create it, and pods that run as it.
+#[test]
+fn own_service_account_requires_the_right_to_create_service_accounts() {
+    let asking = asking();
+    let space = asking.cluster.namespace("accounts");
+    let jane = tenant(&space, "jane-accounts");
+    let apply = ["apply", "--server-side", "-f", "-"];
+    let spec = json!({"image": "nginx:1", "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn"}}});
+    let create = || {
+        let created = jane.run_with_input(&apply, &app(&space, "shop", &spec));
+        created.map_err(|error| error.to_string())
+    };
+    let refused = create().unwrap_err();
+    let pods =
+        "spec.serviceAccount needs the right to create pods in namespace accounts, which jane-accounts does not have";
+    let accounts = "spec.serviceAccount.annotations needs the right to create serviceaccounts in namespace accounts, which \
+                    jane-accounts does not have: ask an administrator to apply it, or to grant the right: kubectl create role \
+                    serviceaccount-creator -n accounts --verb=create --resource=serviceaccounts";
+    assert!(refused.contains(pods) && refused.contains(accounts), "{refused}");
+    let grant = |role: &str, resource: &str| {
+        let resource = format!("--resource={resource}");
+        space.kubectl(&["create", "role", role, "--verb=create", &resource]);
+        let role = format!("--role={role}");
+        space.kubectl(&["create", "rolebinding", &role[7..], &role, "--user=jane-accounts"]);
+    };
+    grant("pod-creator", "pods");
+    eventually("the right to create pods counts", || {
+        create().is_err_and(|refused| !refused.contains(pods) && refused.contains(accounts))
+    });
+    grant("serviceaccount-creator", "serviceaccounts");
+    eventually("both rights count", || create().is_ok());
+    space.until_there(SERVICE_ACCOUNT, "shop");
 }
 
 #[test]

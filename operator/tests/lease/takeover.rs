@@ -149,6 +149,7 @@ fn new_leader_lists_again_what_decisions_depend_on() {
         "ingresses",
         "pods",
         "podsets",
+        "serviceaccounts",
         "services",
     ];
     let lists = |of_decisive: usize| -> BTreeMap<String, usize> {

@@ -593,6 +593,69 @@ fn pods_with_fields_that_specs_have_are_admitted() {
     }
 }
 
+/// A ServiceAccount of an app has its name and no Secrets, and no token of it is requested.
+#[test]
+fn service_accounts_are_only_those_of_apps() {
+    let cluster = cluster();
+    let thief = stolen(&cluster);
+    let space = cluster.namespace("accounts");
+    let account = |change: &dyn Fn(&mut Value)| {
+        let mut object = object("v1", "ServiceAccount", &space.name, "web", &json!({}));
+        object["metadata"]["labels"] = labels("AppDeploy", "web");
+        object["metadata"]["ownerReferences"] = json!([owner("AppDeploy", "web")]);
+        change(&mut object);
+        object
+    };
+    create_denied(
+        &thief,
+        &account(&|object| object["metadata"]["ownerReferences"] = json!([])),
+        "whose controller is",
+    );
+    create_denied(
+        &thief,
+        &account(&|object| object["metadata"]["name"] = json!("builder")),
+        "the name of its AppDeploy",
+    );
+    create_denied(
+        &thief,
+        &account(&|object| object["metadata"]["labels"] = json!({})),
+        "labels of its owner",
+    );
+    for field in ["secrets", "imagePullSecrets"] {
+        create_denied(
+            &thief,
+            &account(&|object| object[field] = json!([{"name": "keys"}])),
+            "no Secrets",
+        );
+    }
+    create_denied(
+        &thief,
+        &account(&|object| object["metadata"]["namespace"] = json!("kube-system")),
+        "kube-*",
+    );
+    thief
+        .run_with_input(
+            &["create", "--dry-run=server", "-f", "-"],
+            &account(&|_| {}).to_string(),
+        )
+        .unwrap();
+    space.kubectl(&["create", "serviceaccount", "builder"]);
+    let in_space = ["-n", &space.name];
+    for words in [
+        &["create", "token", "builder"][..],
+        &["annotate", "serviceaccount", "builder", "a=b"],
+        &["delete", "serviceaccount", "builder"],
+    ] {
+        let arguments: Vec<&str> = in_space.iter().chain(words).copied().collect();
+        let why = if words[1] == "token" {
+            "never sends CREATE for serviceaccounts/token"
+        } else {
+            "changes and deletes only"
+        };
+        denied(&thief, &arguments, "", why);
+    }
+}
+
 /// What a policy can't see: whether an owner exists. That nothing else is to be gained by it is what the other tests show.
 #[test]
 fn owner_that_does_not_exist_is_not_detected() {

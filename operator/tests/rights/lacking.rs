@@ -47,6 +47,7 @@ impl Lacking {
         let space = cluster.namespace(&right.slug());
         let mut flags = vec!["--watch-namespace".to_owned(), space.name.clone()];
         flags.extend(queues::flags());
+        flags.push("--allow-unchecked-fields".to_owned());
         Self::start_with(space, right, &flags)
     }
 

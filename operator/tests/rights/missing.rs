@@ -10,6 +10,10 @@ use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, QUEUE, SERVICE, Shared, eventually,
     without_initial_events,
 };
+use crate::rights::accounts::{
+    account_is_changed, account_is_deleted, account_is_recreated, change_the_account, drop_the_account, has_account,
+    make_account, take_the_name_of_the_account,
+};
 use crate::rights::deeds::{
     answer_is_reported, app_is_reported, app_says, becomes, change, children_are_recreated, has_children, has_pod,
     knows_the_class, leave_a_stray_pod, lose_a_child, make_app, make_app_of_a_class, make_set, pod_is_recreated,
@@ -185,6 +189,21 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// What is asked for ServiceAccounts.
+fn cases_of_accounts() -> Vec<Case> {
+    let of = |verb| (verb, "", "serviceaccounts");
+    vec![
+        case(of("list"), App, make_account, has_account),
+        case(of("watch"), Log, make_account, account_is_recreated),
+        case(of("create"), App, make_account, has_account),
+        case(of("get"), App, take_the_name_of_the_account, |space| {
+            app_says(space, "NameConflict");
+        }),
+        case(of("patch"), App, change_the_account, account_is_changed),
+        case(of("delete"), App, drop_the_account, account_is_deleted),
+    ]
+}
+
 /// What is asked for AppQueues.
 fn cases_of_queues() -> Vec<Case> {
     vec![
@@ -243,6 +262,7 @@ fn each_right_has_a_test_case() {
     let cases = cases()
         .into_iter()
         .chain(cases_of_queues())
+        .chain(cases_of_accounts())
         .chain(cases_of_the_cluster());
     let cases: BTreeSet<_> = cases
         .map(|case| case.right)
@@ -262,6 +282,11 @@ fn missing_right_is_reported_until_it_is_granted() {
 #[test]
 fn missing_right_to_queues_is_reported_until_it_is_granted() {
     miss_each(cases_of_queues());
+}
+
+#[test]
+fn missing_right_to_service_accounts_is_reported_until_it_is_granted() {
+    miss_each(cases_of_accounts());
 }
 
 fn miss_each(cases: Vec<Case>) {

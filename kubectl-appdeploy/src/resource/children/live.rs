@@ -16,7 +16,7 @@ use model::valid::is_object_name;
 use model::{CHILDREN, ChildKind};
 use serde::de::DeserializeOwned;
 
-use super::{Children, Section, autoscalers_of, is_pod_of, run, slices, tls_secret};
+use super::{Children, Section, autoscalers_of, is_pod_of, kinds, run, slices, tls_secret};
 use crate::cluster::connection::Cluster;
 use crate::cluster::known::ObjectCache;
 use crate::cluster::watch::{self, Change};
@@ -122,10 +122,9 @@ impl Live {
                 },
             )),
         };
-        let owned = self
-            .owned
-            .iter()
-            .map(|(kind, listing)| Some((*kind, listing.section()?)));
+        let kinds = kinds(workload);
+        let owned = self.owned.iter().filter(|(kind, _)| kinds.contains(kind));
+        let owned = owned.map(|(kind, listing)| Some((*kind, listing.section()?)));
         Some(Children {
             autoscalers,
             owned: owned.collect::<Option<_>>()?,

@@ -249,9 +249,11 @@ fn account() -> impl Strategy<Value = (Value, Value)> {
         prop_oneof![Just("default".to_owned()), text()],
         proptest::option::of(any::<bool>()),
     );
-    proptest::option::of(account).prop_map(|account| match account {
-        Some((name, token)) => (json!({"name": name}), json!(token)),
-        None => (Value::Null, Value::Null),
+    let own = proptest::collection::btree_map("([a-z]{1,3}[.]io/)?[a-z]{1,3}", "[ -~]{1,6}", 0..3);
+    (proptest::option::of(account), proptest::option::of(own)).prop_map(|account| match account {
+        (Some((_, token)), Some(annotations)) => (json!({"annotations": annotations}), json!(token)),
+        (Some((name, token)), None) => (json!({"name": name}), json!(token)),
+        (None, _) => (Value::Null, Value::Null),
     })
 }
 

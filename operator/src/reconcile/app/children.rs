@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crd::AppDeploy;
 use model::children::DroppedFields;
 use model::desired::{desired_hash, render};
-use model::plan::{deletions_after, may_write};
+use model::plan::{deletions_after, target};
 use model::{Action, ChildId, Desired, Failure, Observed, Plan, Valid, host, plan};
 use tracing::warn;
 
@@ -124,9 +124,11 @@ impl Reconciler {
         let mut actions = VecDeque::from(actions);
         let mut failures = Vec::new();
         while let Some(action) = actions.pop_front() {
-            let target = action.kind().routes_to.map(|kind| ChildId::new(kind, &valid.name));
-            let target = target.and_then(|target| self.stores.children.get(&valid.namespace, &target));
-            if !may_write(&action, &valid.uid, target.as_deref()) {
+            let is_ours = |target: ChildId| {
+                let child = self.stores.children.get(&valid.namespace, &target);
+                child.is_some_and(|child| child.is_controlled_by(&valid.uid))
+            };
+            if !target(&action, valid).is_none_or(is_ours) {
                 continue;
             }
             if let Action::Delete { uid, .. } = &action {

@@ -52,6 +52,7 @@ const OF_PODS: [&str; 60] = [
     "resources.limits.*",
     "resources.requests.*",
     "securityProfile",
+    "serviceAccount.annotations.*",
     "serviceAccount.name",
     "terminationGracePeriodSeconds",
     "volumes.configMap.items.key",

@@ -59,6 +59,9 @@ pub struct PodArgs {
     pub service_account: Option<String>,
     #[arg(long, value_name = "WHAT", value_parser = on_config_change, help = "What a change of a ConfigMap that the pods use does: Ignore or Restart")]
     pub on_config_change: Option<OnConfigChange>,
+    /// Annotation of a ServiceAccount that is created for the app, like eks.amazonaws.com/role-arn=ARN; can be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair, conflicts_with = "service_account")]
+    pub service_account_annotation: Vec<(String, String)>,
     /// Label that a node must have to run the pods, like disktype=ssd; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub node_selector: Vec<(String, String)>,
@@ -131,6 +134,7 @@ impl PodArgs {
             volume,
             service_account,
             on_config_change,
+            service_account_annotation,
             node_selector,
             command,
             args,
@@ -150,6 +154,7 @@ impl PodArgs {
             (!volume.is_empty(), "--volume"),
             (service_account.is_some(), "--service-account"),
             (on_config_change.is_some(), "--on-config-change"),
+            (!service_account_annotation.is_empty(), "--service-account-annotation"),
             (!node_selector.is_empty(), "--node-selector"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
@@ -201,23 +206,26 @@ impl PodArgs {
                 .collect(),
             security_profile: self.security_profile,
             volumes: self.volumes()?,
-            service_account: self
-                .service_account
-                .clone()
-                .map(|name| ServiceAccount { name: Some(name) }),
+            service_account: self.account()?,
             on_config_change: self.on_config_change,
             placement: self.placement()?,
             ..PodFields::default()
         })
     }
 
-    fn placement(&self) -> Result<Option<Placement>> {
-        let mut labels = BTreeMap::new();
-        for (key, value) in &self.node_selector {
-            if labels.insert(key.clone(), value.clone()).is_some() {
-                return Err(Error::usage(format!("--node-selector sets {key} twice")));
-            }
+    fn account(&self) -> Result<Option<ServiceAccount>> {
+        let annotations = distinct("--service-account-annotation", &self.service_account_annotation)?;
+        if annotations.is_empty() && self.service_account.is_none() {
+            return Ok(None);
         }
+        Ok(Some(ServiceAccount {
+            name: self.service_account.clone(),
+            annotations: Some(annotations).filter(|_| self.service_account.is_none()),
+        }))
+    }
+
+    fn placement(&self) -> Result<Option<Placement>> {
+        let labels = distinct("--node-selector", &self.node_selector)?;
         Ok((!labels.is_empty()).then(|| Placement {
             node_selector: labels,
             ..Placement::default()
@@ -265,6 +273,17 @@ impl PodArgs {
         }
         Ok(variables)
     }
+}
+
+/// Returns the pairs of a flag, each key of which must be given once.
+fn distinct(flag: &str, pairs: &[(String, String)]) -> Result<BTreeMap<String, String>> {
+    let mut map = BTreeMap::new();
+    for (key, value) in pairs {
+        if map.insert(key.clone(), value.clone()).is_some() {
+            return Err(Error::usage(format!("{flag} sets {key} twice")));
+        }
+    }
+    Ok(map)
 }
 
 fn amounts(flag: &str, pairs: &[(String, String)]) -> Result<BTreeMap<String, Quantity>> {

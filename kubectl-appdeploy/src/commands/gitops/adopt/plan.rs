@@ -2,7 +2,7 @@
 
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
-use model::children::{DEPLOYMENT, INGRESS, SERVICE};
+use model::children::{DEPLOYMENT, INGRESS, SERVICE, SERVICE_ACCOUNT};
 use model::desired::DesiredChild;
 use model::merge::{deployment_with, merged, service_with};
 use model::spec_reader;
@@ -59,11 +59,13 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     let keeper = found.old().or_else(|| found.own());
     let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
-    let [service, ingress] = [&SERVICE, &INGRESS].map(|kind| found.foreign(kind, uid));
+    let [service, ingress, service_account] =
+        [&SERVICE, &INGRESS, &SERVICE_ACCOUNT].map(|kind| found.foreign(kind, uid));
     let live = spec_reader::LiveObjects {
         deployment: keeper,
         service,
         ingress,
+        service_account,
     };
     let read = spec_reader::read_app(&found.name, &found.namespace, live);
     let pods = pods(found);

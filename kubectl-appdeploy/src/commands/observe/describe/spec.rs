@@ -170,10 +170,16 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
         };
         page.line(label, &checks(probe));
     }
-    if let Some(name) = pod.service_account.as_ref().and_then(|account| account.name.as_ref()) {
+    if let Some(account) = &pod.service_account {
+        let name = account.name.as_deref().unwrap_or("that of the app");
         let token = pod.automount_service_account_token == Some(true);
         let token = if token { " (its token is mounted)" } else { "" };
         page.line("Service Account", &format!("{name}{token}"));
+        let annotations = account.annotations.iter().flatten();
+        let annotations: Vec<String> = annotations.map(|(key, value)| format!("{key}={value}")).collect();
+        if !annotations.is_empty() {
+            page.list("Identity", &annotations);
+        }
     }
     if let Some(placement) = &pod.placement {
         let labels = placement.node_selector.iter();
