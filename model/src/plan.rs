@@ -2,7 +2,7 @@
 
 mod merge_patch;
 
-use crd::RolloutType;
+use crd::{PodFields, RolloutType};
 use serde_json::{Value, json};
 
 use crate::children::{Cached, DEPLOYMENT, Prune, Rollout};
@@ -154,10 +154,14 @@ impl Plan {
         if because == "spec.replicas" {
             self.other_scaler.clone_from(&child.managers.scaled_by);
         }
+        let mut object = with_uid(wanted, &child.uid);
+        if had_service_account(child) {
+            drop_service_account(&mut object);
+        }
         self.actions.push(Action::Change {
             means: means(app, id.kind, child, wanted, &lacking),
             id,
-            object: with_uid(wanted, &child.uid),
+            object,
             because: because.clone(),
         });
     }
@@ -266,6 +270,27 @@ pub fn recreate_patch(object: &Value) -> Option<Value> {
     let strategy = json!({"$retainKeys": ["type"], "type": type_});
     (object["spec"]["strategy"]["type"] == type_)
         .then(|| json!({"metadata": {"uid": object["metadata"]["uid"]}, "spec": {"strategy": strategy}}))
+}
+
+/// Whether the spec from which a child was last written has a ServiceAccount.
+fn had_service_account(child: &Child) -> bool {
+    let spec = child.rollout().and_then(|rollout| rollout.revision_spec.as_deref());
+    let spec = spec.filter(|spec| spec.contains("serviceAccount"));
+    let spec = spec.and_then(|spec| serde_json::from_str::<PodFields>(spec).ok());
+    spec.is_some_and(|spec| spec.service_account.is_some())
+}
+
+/// Empties the ServiceAccount of the pods if they have none any more.
+///
+/// The API server copies the name into a deprecated field, which no manager owns. An apply that only leaves out the name gets it
+/// back from there, and the pods keep the rights of the ServiceAccount.
+fn drop_service_account(object: &mut Value) {
+    const NAME: &str = "serviceAccountName";
+    let pod = object.pointer_mut("/spec/template/spec");
+    if let Some(pod) = pod.filter(|pod| pod[NAME].is_null()) {
+        pod[NAME] = json!("");
+        pod["serviceAccount"] = json!("");
+    }
 }
 
 fn with_uid(object: &Value, uid: &str) -> Value {

@@ -411,6 +411,31 @@ fn deployment_is_not_written_while_its_service_account_is_a_third_party_object()
     assert_eq!(kinds(&plan), [("create", &DEPLOYMENT)]);
 }
 
+/// Without the empty deprecated field, the API server would keep the name.
+#[test]
+fn dropped_service_account_is_emptied_in_both_fields() {
+    let named = json!({"image": "nginx", "serviceAccount": {"name": "builder"}});
+    let pod = |plan: &Plan| {
+        let [Action::Change { object, .. }] = &plan.actions[..] else {
+            panic!("{plan:?}")
+        };
+        let pod = &object["spec"]["template"]["spec"];
+        [pod["serviceAccountName"].clone(), pod["serviceAccount"].clone()]
+    };
+    let observed = settled(&named);
+    assert_eq!(
+        pod(&plan_for(&json!({"image": "nginx"}), &observed)),
+        [json!(""), json!("")]
+    );
+    let other = json!({"image": "nginx", "serviceAccount": {"name": "other"}});
+    assert_eq!(pod(&plan_for(&other, &observed)), [json!("other"), Value::Null]);
+    let observed = settled(&json!({"image": "nginx"}));
+    assert_eq!(
+        pod(&plan_for(&json!({"image": "nginx:2"}), &observed)),
+        [Value::Null, Value::Null]
+    );
+}
+
 #[test]
 fn own_service_account_is_deleted_after_the_rollout() {
     let mut observed = settled(&with_account());
@@ -547,7 +572,7 @@ fn spec() -> impl Strategy<Value = Value> {
 proptest! {
     /// After any change of the spec and any deletion of children, one round of writes is enough.
     #[test]
-    fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 4]>()) {
+    fn one_round_of_writes_is_enough(before in spec(), after in spec(), lost in any::<[bool; 5]>()) {
         let mut observed = settled(&before);
         for (kind, is_lost) in CHILDREN.iter().zip(lost) {
             if is_lost { lose(&mut observed, kind); }
