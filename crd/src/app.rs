@@ -51,6 +51,8 @@ use crate::{AppDeployStatus, PodFields, RolloutStrategy};
     validation = (MOUNTS, MOUNTS_MESSAGE),
     validation = (WRITES, WRITES_MESSAGE),
     validation = (MOUNTED, MOUNTED_MESSAGE),
+    validation = ("!has(self.metrics) || has(self.metrics.port) || has(self.port)", "metrics need a port to read: set spec.metrics.port or spec.port"),
+    validation = ("!has(self.metrics) || !has(self.metrics.port) || !has(self.ports) || self.ports.all(port, port.name != 'metrics' || port.port == self.metrics.port) || has(self.port) && self.port == self.metrics.port || self.ports.exists(port, port.port == self.metrics.port && (!has(port.protocol) || port.protocol == 'TCP'))", "metrics.port has the name metrics, which one of ports has: set spec.metrics.port to that port, or rename it"),
     validation = ("!has(self.ports) || size(self.ports) == 0 || has(self.port) && self.ports.all(port, port.port != self.port || has(port.protocol) && port.protocol != 'TCP')", "ports are in addition to port: set port to the main one, and list only others")
 )]
 pub struct AppDeploySpec {

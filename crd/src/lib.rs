@@ -18,7 +18,7 @@ pub use kind::{Kind, Names};
 pub use pod::{
     ConfigMapStatus, ConfigMapVolume, ContainerFields, EmptyDirMedium, EmptyDirVolume, EnvFromReference, EnvFromSource,
     EnvVar, EnvVarSource, ExecAction, FieldPath, FieldRef, GrpcAction, HealthCheck, HttpGetAction, HttpHeader,
-    HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, Mount, NamedPort,
+    HttpScheme, ImagePullPolicy, ImageVolume, KeyRef, KeyToPath, LocalObjectReference, Metrics, Mount, NamedPort,
     OnConfigChange, OtherContainer, Placement, PodFields, PortProtocol, Probe, Probes, Resources, SecretVolume,
     SecurityProfile, ServiceAccount, Sidecar, TaintEffect, TcpSocketAction, Toleration, TolerationOperator, Volume,
 };

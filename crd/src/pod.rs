@@ -7,6 +7,7 @@
 mod config_change;
 mod containers;
 mod env;
+mod metrics;
 mod placement;
 mod ports;
 mod probes;
@@ -23,6 +24,7 @@ pub(crate) use self::containers::{
     MOUNTED, MOUNTED_MESSAGE, MOUNTS, MOUNTS_MESSAGE, NAMES, NAMES_MESSAGE, WRITES, WRITES_MESSAGE,
 };
 pub use self::containers::{Mount, OtherContainer, Sidecar};
+pub use self::metrics::Metrics;
 pub use self::placement::{Placement, TaintEffect, Toleration, TolerationOperator};
 pub use self::service_account::ServiceAccount;
 pub use self::volumes::{
@@ -193,6 +195,11 @@ pub struct PodFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("!self", "hostUsers can only be false, for pods in a user namespace; remove it"))]
     pub host_users: Option<bool>,
+
+    /// Lets Prometheus read the metrics of the application: by a PodMonitor, if the cluster serves its API, or by annotations
+    /// of the Service. Only in an AppDeploy. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
 }
 
 impl PodFields {

@@ -66,6 +66,7 @@ pub struct PodSetSpec {
         validation = (WRITES, WRITES_MESSAGE),
         validation = (MOUNTED, MOUNTED_MESSAGE),
         validation = ("!has(self.serviceAccount) || !has(self.serviceAccount.annotations)", "a PodSet has only pods, and no ServiceAccount of its own: set spec.template.serviceAccount.name"),
+        validation = ("!has(self.metrics)", "a PodSet has no PodMonitor and no Service: remove spec.template.metrics"),
         validation = ("!has(self.ports) || size(self.ports) == 0 || has(self.port) && self.ports.all(port, port.port != self.port || has(port.protocol) && port.protocol != 'TCP')", "ports are in addition to port: set port to the main one, and list only others")
     )]
     pub template: Option<PodFields>,

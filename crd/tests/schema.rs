@@ -87,6 +87,8 @@ fn no_rule_is_added_to_a_whole_spec() {
         "mounts of initContainers and sidecars name volumes of the spec",
         "mounts of initContainers and sidecars can only write to an emptyDir",
         "volumes need a mountPath, unless mounts of initContainers or sidecars name them",
+        "metrics need a port to read",
+        "metrics.port has the name metrics, which one of ports has",
         "ports are in addition to port",
     ];
     assert_eq!(fields, known, "put a new rule on the field that it is about");

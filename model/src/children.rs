@@ -7,6 +7,7 @@ mod child;
 mod deployment;
 mod ingress;
 mod observed;
+mod pod_monitor;
 mod service;
 mod service_account;
 
@@ -25,11 +26,13 @@ pub(crate) use deployment::settings;
 pub use ingress::INGRESS;
 pub(crate) use ingress::awaits_address;
 pub use observed::{Cached, DroppedFields, IngressClasses, Observed};
+pub use pod_monitor::POD_MONITOR;
 pub use service::SERVICE;
+pub(crate) use service::{SCRAPE, SCRAPED_PATH, SCRAPED_PORT};
 pub use service_account::SERVICE_ACCOUNT;
 
 /// All kinds, in the order in which children are written.
-pub static CHILDREN: &[&ChildKind] = &[&SERVICE_ACCOUNT, &DEPLOYMENT, &SERVICE, &INGRESS];
+pub static CHILDREN: &[&ChildKind] = &[&SERVICE_ACCOUNT, &DEPLOYMENT, &SERVICE, &POD_MONITOR, &INGRESS];
 
 /// A kind of child.
 #[derive(Clone)]
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn digest_covers_every_field_that_is_rendered() {
         let app = serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
-            "spec": {"image": "nginx", "port": 80, "serviceAccount": {"annotations": {"a": "b"}}}}))
+            "spec": {"image": "nginx", "port": 80, "serviceAccount": {"annotations": {"a": "b"}}, "metrics": {}}}))
         .unwrap();
         for kind in CHILDREN {
             let rendered = (kind.render)(&validate(&app).unwrap());

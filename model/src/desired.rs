@@ -87,14 +87,14 @@ pub fn desired(app: &Valid<'_>) -> Desired {
 /// Renders the children of an app, of some kinds only.
 #[must_use]
 pub fn render(kinds: &[&'static ChildKind], app: &Valid<'_>) -> Desired {
-    let of_kind = |kind: &&'static ChildKind| {
-        let kind = *kind;
+    let of_kind = |kind: &'static ChildKind| {
         (kind.render)(app).into_iter().map(move |object| DesiredChild {
             id: ChildId::new(kind, object["metadata"]["name"].as_str().unwrap_or_default()),
             object,
         })
     };
-    Desired(kinds.iter().flat_map(of_kind).collect())
+    let kinds = kinds.iter().copied().filter(|kind| app.serves(kind));
+    Desired(kinds.flat_map(of_kind).collect())
 }
 
 /// Returns the label that selects the pods of an app. Selectors are immutable, so it must never change.
@@ -169,7 +169,7 @@ pub fn desired_hash(object: &Value) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::children::{DEPLOYMENT, INGRESS, SERVICE_ACCOUNT};
+    use crate::children::{DEPLOYMENT, INGRESS, POD_MONITOR, SERVICE, SERVICE_ACCOUNT};
     use crate::validate;
 
     fn render(name: &str, spec: Value) -> Desired {
@@ -220,6 +220,7 @@ mod tests {
                     "mounts": [{"name": "spool", "mountPath": "/spool"}, {"name": "cache", "mountPath": "/cache", "readOnly": true}]}],
                 "serviceAccount": {"name": "shop"}, "automountServiceAccountToken": true, "onConfigChange": "Restart",
                 "hostUsers": false,
+                "metrics": {"port": 9100, "path": "/prometheus"},
                 "placement": {"nodeSelector": {"disktype": "ssd"}, "tolerations": [{"key": "dedicated", "operator": "Equal",
                     "value": "shop", "effect": "NoExecute", "tolerationSeconds": 60}, {"operator": "Exists"}]}
             }),
@@ -294,6 +295,49 @@ mod tests {
     fn smallest_app() {
         let objects = render("nginx", json!({"image": "nginx", "port": 80}));
         insta::assert_yaml_snapshot!(objects.iter().map(|wanted| &wanted.object).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn metrics_have_a_pod_monitor_or_annotations_and_the_same_pods() {
+        let app = |metrics: Value| -> crd::AppDeploy {
+            let ports = json!([{"name": "admin", "port": 9000}, {"name": "dns", "port": 9090, "protocol": "UDP"}]);
+            let spec = json!({"image": "shop", "port": 80, "ports": ports, "metrics": metrics});
+            serde_json::from_value(json!({"metadata": {"name": "shop", "namespace": "a", "uid": "u1"}, "spec": spec}))
+                .unwrap()
+        };
+        for (metrics, name, number, path) in [
+            (json!({}), "http", "80", "/metrics"),
+            (json!({"port": 9000, "path": "/prom"}), "admin", "9000", "/prom"),
+            (json!({"port": 9090}), "metrics", "9090", "/metrics"),
+        ] {
+            let app = app(metrics);
+            let without = validate(&app).unwrap();
+            let with = Valid {
+                served: vec![&POD_MONITOR],
+                ..without.clone()
+            };
+            let (with, without) = (desired(&with), desired(&without));
+            assert_eq!(without.first(&POD_MONITOR), None);
+            let annotations = &without.first(&SERVICE).unwrap()["metadata"]["annotations"];
+            assert_eq!(
+                ["scrape", "port", "path"].map(|key| &annotations[format!("prometheus.io/{key}")]),
+                [&json!("true"), &json!(number), &json!(path)]
+            );
+            let service = with.first(&SERVICE).unwrap();
+            let annotations = service["metadata"]["annotations"].as_object().unwrap();
+            assert_eq!(annotations.keys().collect::<Vec<_>>(), [annotation::DESIRED_HASH]);
+            assert_eq!(
+                with.first(&POD_MONITOR).unwrap()["spec"],
+                json!({"selector": {"matchLabels": {"appdeploy.dev/app": "shop"}},
+                    "podMetricsEndpoints": [{"port": name, "path": path}]})
+            );
+            // An API that appears restarts no pod.
+            assert_eq!(with.first(&DEPLOYMENT), without.first(&DEPLOYMENT));
+            let ports = with.first(&DEPLOYMENT).unwrap()["spec"]["template"]["spec"]["containers"][0]["ports"].clone();
+            let count = if name == "metrics" { 4 } else { 3 };
+            assert_eq!(ports.as_array().unwrap().len(), count);
+            assert_eq!(service["spec"]["ports"].as_array().unwrap().len(), 3);
+        }
     }
 
     #[test]

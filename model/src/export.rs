@@ -4,7 +4,7 @@ use crd::{AppDeploy, PodSet, annotation, label};
 use serde_json::{Map, Value};
 
 use crate::podset::{Creation, ValidPodSet, pod};
-use crate::{Invalid, desired, validate};
+use crate::{ChildKind, Invalid, Valid, desired, validate};
 
 /// The annotations in which the operator records data about a child.
 pub const BOOKKEEPING: [&str; 4] = [
@@ -43,12 +43,15 @@ pub fn remove_annotations(object: &mut Value, names: &[&str]) {
     }
 }
 
-/// Returns the children of an app as the operator writes them.
+/// Returns the children of an app as the operator writes them in a cluster that serves these optional kinds.
 ///
 /// # Errors
 /// Returns a message for each invalid field.
-pub fn of_app(app: &AppDeploy) -> Result<Vec<Value>, Invalid> {
-    let children = desired(&validate(app)?);
+pub fn of_app(app: &AppDeploy, served: &[&'static ChildKind]) -> Result<Vec<Value>, Invalid> {
+    let children = desired(&Valid {
+        served: served.to_vec(),
+        ..validate(app)?
+    });
     Ok(children.iter().map(|wanted| wanted.object.clone()).collect())
 }
 
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn standalone_object_has_no_owner_and_keeps_its_selector() {
         let app = serde_json::from_value(spec("AppDeploy", json!({"image": "nginx", "port": 80}))).unwrap();
-        let objects: Vec<Value> = of_app(&app).unwrap().iter().map(standalone).collect();
+        let objects: Vec<Value> = of_app(&app, &[]).unwrap().iter().map(standalone).collect();
         assert_eq!(objects.len(), 3);
         for object in &objects {
             let labels = json!({"app.kubernetes.io/name": "web", "appdeploy.dev/app": "web"});

@@ -51,6 +51,8 @@ pub struct LiveObjects<'a> {
     pub service: Option<&'a Value>,
     /// The Ingress that routes to that Service.
     pub ingress: Option<&'a Value>,
+    /// The PodMonitor with the name of the app.
+    pub pod_monitor: Option<&'a Value>,
     /// The ServiceAccount with the name of the app.
     pub service_account: Option<&'a Value>,
 }
@@ -69,7 +71,7 @@ pub struct ReadApp {
 pub fn read_template(template: &PodTemplateSpec) -> ReadSpec<PodFields> {
     // A typed object always serialises: its keys are text.
     let template = serde_json::to_value(template).unwrap_or_default();
-    pod::read(&template, None, None)
+    pod::read(&template, None, None, None)
 }
 
 /// Reads an app from its objects. `name` and `namespace` are those of the app.
@@ -80,7 +82,7 @@ pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
     let deployment = defaults::filled(&DEPLOYMENT, live.deployment.unwrap_or(&nothing));
     let template = &deployment["spec"]["template"];
     let port = live.service.and_then(|service| route::target_port(service, template));
-    let pod = pod::read(template, port, live.service);
+    let pod = pod::read(template, port, live.service, live.pod_monitor);
     let mut spec = AppDeploySpec {
         pod: pod.value,
         replicas: deployment["spec"]["replicas"]

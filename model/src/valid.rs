@@ -4,6 +4,7 @@
 //! the schema may have been replaced.
 
 mod containers;
+mod metrics;
 mod placement;
 mod ports;
 mod probes;
@@ -14,9 +15,11 @@ use crd::{AppDeploy, AppDeploySpec, PodFields, RolloutStrategy, RolloutType};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
+pub(crate) use self::metrics::is_path as is_metrics_path;
 pub(crate) use self::placement::problems as placement_problems;
 pub(crate) use self::service_account::is_annotation;
 pub(crate) use self::volumes::is_mount_path;
+use crate::children::{Api, ChildKind};
 use crate::defaults::GRACE;
 use crate::resources;
 
@@ -46,6 +49,16 @@ pub struct Valid<'a> {
     pub config_hash: Option<String>,
     /// How the app is reached; `None` for a worker.
     pub route: Option<Route>,
+    /// The optional kinds of children that the cluster serves. [`validate`] knows none.
+    pub served: Vec<&'static ChildKind>,
+}
+
+impl Valid<'_> {
+    /// Whether the cluster serves a kind of children.
+    #[must_use]
+    pub fn serves(&self, kind: &ChildKind) -> bool {
+        kind.api == Api::Required || self.served.contains(&kind)
+    }
 }
 
 /// How an app is reached.
@@ -140,6 +153,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         config_hash: app.status.as_ref().and_then(|status| status.config_hash.clone()),
         route,
+        served: Vec::new(),
     })
 }
 
@@ -173,6 +187,7 @@ pub(crate) fn pod_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         ));
     }
     ports::add_problems(at, &pod.container, problems);
+    metrics::add_problems(at, pod, problems);
     probes::add_problems(at, &pod.container, problems);
     let grace = pod.termination_grace_period_seconds.unwrap_or(GRACE);
     if pod.pre_stop_sleep_seconds.is_some_and(|sleep| sleep >= grace) {

@@ -9,6 +9,7 @@ use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use model::ChildKind;
+use model::children::Api as ChildApi;
 use tokio::time::sleep;
 use tracing::info;
 
@@ -176,6 +177,29 @@ impl Informer {
     #[must_use]
     pub const fn need(&self) -> Need {
         self.need
+    }
+
+    /// Whether it watches an optional kind of children that the server does not know.
+    #[must_use]
+    pub fn is_missing_option(&self) -> bool {
+        self.child.is_some_and(|kind| kind.api == ChildApi::Optional) && self.health().is_not_served()
+    }
+
+    /// Returns how often a list or a watch has failed. That the server does not know an optional kind is no failure.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        if self.option().is_some() {
+            self.health().errors_while_served()
+        } else {
+            self.health().errors()
+        }
+    }
+
+    /// Returns whether the server knows an optional kind of children, and how often it stopped to. `None` for other kinds.
+    #[must_use]
+    pub fn option(&self) -> Option<(bool, u64)> {
+        let is_optional = self.child.is_some_and(|kind| kind.api == ChildApi::Optional);
+        is_optional.then(|| (!self.health().is_not_served(), self.health().removals()))
     }
 
     /// Returns the store that it feeds.

@@ -174,12 +174,15 @@ impl Metrics {
     fn show(&self, informer: &Informer) {
         let (resource, health) = (informer.resource(), informer.health());
         let labels = labels::Resource { resource };
-        self.synced.get_or_create(&labels).set(health.is_synced().into());
-        self.failing.get_or_create(&labels).set(health.error().is_some().into());
+        let is_missing_option = informer.is_missing_option();
+        let is_synced = health.is_synced() || is_missing_option;
+        self.synced.get_or_create(&labels).set(is_synced.into());
+        let is_failing = health.error().is_some() && !is_missing_option;
+        self.failing.get_or_create(&labels).set(is_failing.into());
         self.cached.get_or_create(&labels).set(gauge(informer.store().len()));
         // The watch counts by itself; both only grow.
         let take_over = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
-        take_over(&self.watch_errors.get_or_create(&labels), health.errors());
+        take_over(&self.watch_errors.get_or_create(&labels), informer.errors());
         take_over(&self.watch_lists.get_or_create(&labels), health.lists());
     }
 

@@ -149,8 +149,8 @@ impl Runner {
         .await;
     }
 
-    /// Reconciles objects again when a watch they depend on is denied, and when it works again. Neither is an event: a denied watch
-    /// reports nothing, and one that works again reports only changes.
+    /// Reconciles objects again when a watch they depend on is denied or its kind is no longer served, and when it works again.
+    /// Neither is an event: such a watch reports nothing, and one that works again reports only changes.
     async fn resync_when_outdated(&self) {
         let scopes = self.scopes();
         let outdated = || -> BTreeSet<(&'static str, Option<&str>)> {
@@ -160,9 +160,17 @@ impl Runner {
             let outdated = all.filter(|(watched, scope)| watched.health().outdated(*scope).is_some());
             outdated.map(|(watched, scope)| (watched.resource(), scope)).collect()
         };
-        let mut known = BTreeSet::new();
+        let options = || -> Vec<Option<(bool, u64)>> { self.watches().map(Informer::option).collect() };
+        let (mut known, mut known_options) = (BTreeSet::new(), options());
         loop {
             sleep(POLL_INTERVAL).await;
+            // A kind can be removed and installed again between two polls.
+            let now = options();
+            if known_options != now {
+                info!("the server serves other optional kinds");
+                self.resync(None);
+                known_options = now;
+            }
             let now = outdated();
             for (resource, scope) in known.symmetric_difference(&now) {
                 if now.contains(&(*resource, *scope)) {

@@ -30,12 +30,14 @@ use crate::liveness::Pulse;
 use crate::queue::Priority;
 use crate::reduced::{Outcome, Reduce, Reduced, reduce};
 use crate::stores::Store;
+use crate::stores::children::reads_optional_kind;
 
 use backoff::WatchBackoff;
 use collection::{Collection, DEADLINE, Start, no_answer};
 use error::Error;
 pub use error::chain;
 use event::{Event, Object, Page};
+use health::Obstacle;
 pub use health::{Health, Scope};
 use lines::Lines;
 
@@ -254,7 +256,8 @@ impl<R: Reduce> Watch<'_, R> {
             position.lines = None;
             if let Some(error) = &error {
                 self.report(error);
-                if error.is_expired() {
+                // With the definition of a kind, all of its objects were deleted.
+                if error.is_expired() || error.obstacle() == Obstacle::NotServed && reads_optional_kind() {
                     return;
                 }
             }
@@ -331,7 +334,8 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn report(&self, error: &Error) {
         let (resource, namespace) = (self.resource, self.scope);
-        let is_expected = error.is_of_a_new_kind();
+        let is_optional = error.obstacle() == Obstacle::NotServed && reads_optional_kind();
+        let is_expected = error.is_of_a_new_kind() || is_optional;
         let (obstacle, error) = (error.obstacle(), error.message(resource));
         // Once for each error, not for each attempt.
         if self.kind.health.failed(self.scope, error.clone(), obstacle) && !is_expected {

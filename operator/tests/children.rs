@@ -9,6 +9,7 @@ mod dropped;
 mod fight;
 mod kinds;
 mod large;
+mod pod_monitor;
 mod rollout;
 mod scale;
 mod service_account;

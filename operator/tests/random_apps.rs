@@ -18,7 +18,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 use testcluster::ControlPlane;
 
-use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, SERVICE, Shared, is_long};
+use crate::harness::{APP, Cluster, DEPLOYMENT, INGRESS, Kind, Namespace, SERVICE, SERVICE_ACCOUNT, Shared, is_long};
+
+/// The kinds of children in a cluster without optional ones.
+const KINDS: [Kind; 4] = [DEPLOYMENT, SERVICE, INGRESS, SERVICE_ACCOUNT];
 
 /// How many apps are in the cluster at a time.
 const AT_A_TIME: usize = 50;
@@ -111,14 +114,14 @@ fn assert_settled(apps: &Namespace, specs: &BTreeMap<String, Value>) {
 /// The objects that `export` prints, stored by the API server without the operator, have the spec of the app.
 fn assert_read_back(apps: &Namespace, copies: &Namespace, name: &str, spec: &Value) {
     let app: AppDeploy = serde_json::from_value(apps.get(APP, name)).unwrap();
-    for object in of_app(&app).unwrap() {
+    for object in of_app(&app, &[]).unwrap() {
         let mut copy = standalone(&object);
         copy["metadata"]["namespace"] = json!(copies.name);
         let kind = kind_of(&copy);
         let created = copies.try_create(kind, copy);
         assert!(created.is_ok(), "{name} can't be exported: {created:?}\n{spec:#}");
     }
-    let live = [DEPLOYMENT, SERVICE, INGRESS].map(|kind| Some(copies.get(kind, name)).filter(|live| !live.is_null()));
+    let live = KINDS.map(|kind| Some(copies.get(kind, name)).filter(|live| !live.is_null()));
     let read = read_app(
         name,
         &apps.name,
@@ -126,6 +129,8 @@ fn assert_read_back(apps: &Namespace, copies: &Namespace, name: &str, spec: &Val
             deployment: live[0].as_ref(),
             service: live[1].as_ref(),
             ingress: live[2].as_ref(),
+            service_account: live[3].as_ref(),
+            ..LiveObjects::default()
         },
     );
     assert_eq!(read.unmapped, [], "{name}\n{spec:#}");
@@ -148,8 +153,7 @@ fn assert_read_back(apps: &Namespace, copies: &Namespace, name: &str, spec: &Val
 }
 
 fn kind_of(object: &Value) -> Kind {
-    let all = [DEPLOYMENT, SERVICE, INGRESS];
-    all.into_iter().find(|kind| object["kind"] == kind.name()).unwrap()
+    KINDS.into_iter().find(|kind| object["kind"] == kind.name()).unwrap()
 }
 
 /// Returns a spec without the values that the API server may write in another form.

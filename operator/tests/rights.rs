@@ -9,6 +9,7 @@ mod deeds;
 mod escalation;
 mod lacking;
 mod missing;
+mod monitors;
 mod namespaced;
 mod open;
 mod people;

@@ -155,11 +155,8 @@ fn bad_specs() -> Vec<(Value, &'static str)> {
     ]
     .into_iter()
     .chain(bad_volumes())
-    .chain(pods::bad_variables())
-    .chain(pods::bad_ports_and_rollouts())
-    .chain(pods::bad_probes())
+    .chain(pods::bad_fields())
     .chain(containers::bad_containers())
-    .chain(pods::bad_placements())
     .chain(HOSTILE.iter().flat_map(|name| references(name)))
     .collect()
 }
@@ -258,6 +255,9 @@ fn valid_spec_is_accepted() {
         json!({"image": "nginx", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}},
             {"configMapRef": {"name": "look.1"}}], "env": fields_of_pods()}),
         json!({"image": "nginx", "probes": {}}),
+        json!({"image": "nginx", "metrics": {"port": 9100, "path": "/prom?a=b"}}),
+        with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {"port": 81}})),
+        with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {}})),
         json!({"image": "nginx", "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/a", "b": ""}},
             "automountServiceAccountToken": true}),
         json!({"image": "nginx", "hostUsers": false, "placement": {

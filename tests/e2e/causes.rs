@@ -74,8 +74,8 @@ const BROKEN: [BrokenApp; 27] = [
     broken(
         "accountless",
         "MissingServiceAccount",
-        "ServiceAccount nobody does not exist",
-        "kubectl create serviceaccount nobody",
+        "ServiceAccount absent does not exist",
+        "kubectl create serviceaccount absent",
     ),
     broken(
         "many",
@@ -272,7 +272,7 @@ kubectl appdeploy create taken --image nginx --port 80
 kubectl appdeploy create hungry --image nginx --port 80 --requests memory=100Ti
 kubectl appdeploy create busy --image nginx --port 80 --requests cpu=1000
 kubectl appdeploy create misplaced --image nginx --port 80 --node-selector disktype=none
-kubectl appdeploy create accountless --image nginx --port 80 --service-account nobody
+kubectl appdeploy create accountless --image nginx --port 80 --service-account absent
 kubectl appdeploy create many --image nginx --port 80 --namespace $NS-quota
 kubectl appdeploy create wide --image nginx --port 80 --limits memory=128Mi --namespace $NS-limits
 kubectl appdeploy create loose --image nginx --port 80 --namespace $NS-secure

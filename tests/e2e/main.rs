@@ -42,7 +42,7 @@ type Test = fn(&Environment, &TestContext) -> Result<()>;
 const LANES: usize = 4;
 
 /// Tests that need only the operator and their namespace. The slowest come first.
-const SHARED: [(&str, Test); 20] = [
+const SHARED: [(&str, Test); 21] = [
     ("guide-queue", guides::queue),
     ("guide-podset", guides::podset),
     ("causes", causes::causes_are_in_status_table_and_waits),

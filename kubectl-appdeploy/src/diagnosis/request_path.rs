@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use model::children::{DEPLOYMENT, INGRESS, SERVICE};
 use model::reason::Reason;
-use model::{ChildKind, NextCommand, command, desired, validate};
+use model::{ChildKind, NextCommand, Valid, command, desired, validate};
 
 use crate::diagnosis::queue::used::UsedQueue;
 use crate::output::age::span;
@@ -219,7 +219,10 @@ pub fn missing(workload: &Workload, children: &Children) -> Vec<&'static ChildKi
         return Vec::new();
     };
     let Ok(valid) = validate(app) else { return Vec::new() };
-    let wanted = desired(&valid);
+    let wanted = desired(&Valid {
+        served: children.owned.iter().map(|(kind, _)| *kind).collect(),
+        ..valid
+    });
     let owned = children.owned.iter().rev();
     owned
         .filter(|(kind, section)| section.as_ref().is_ok_and(Vec::is_empty) && wanted.first(kind).is_some())

@@ -11,8 +11,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
+use model::ChildKind;
+use model::children::Api as ChildApi;
 use model::valid::is_object_name;
-use model::{CHILDREN, ChildKind, validate};
 use serde::de::DeserializeOwned;
 
 use crate::cluster::connection::Cluster;
@@ -100,7 +101,13 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     let reached = ListParams::default().labels(&slices(workload));
     let of_kinds = try_join_all(kinds(workload).into_iter().map(|kind| {
         let (api, params) = (live_children::api(cluster, kind, namespace), &owned);
-        async move { Ok::<_, Error>((kind, list_of(cluster, &api, params).await?)) }
+        async move {
+            let list = cluster.attempt(api.list(params)).await?.map(|list| list.items);
+            match list {
+                Err(kube::Error::Api(status)) if is_not_served(kind, status.code) => Ok(None),
+                list => Ok::<_, Error>(Some((kind, section(cluster, list)?))),
+            }
+        }
     }));
     let (autoscalers, owned, slices, tls, replica_sets, pods) = join!(
         list(cluster, namespace, &any),
@@ -112,7 +119,7 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
     );
     Ok(Children {
         autoscalers: autoscalers_of(workload, autoscalers?),
-        owned: owned?,
+        owned: owned?.into_iter().flatten().collect(),
         slices: slices?,
         tls: tls?,
         replica_sets: replica_sets?,
@@ -122,12 +129,16 @@ pub async fn fetch(cluster: &Cluster, workload: &Workload) -> Result<Children> {
 
 /// Returns the kinds of children that an app has or may have.
 fn kinds(workload: &Workload) -> Vec<&'static ChildKind> {
-    let valid = match workload {
-        Workload::App(app) => validate(app).ok(),
+    let app = match workload {
+        Workload::App(app) => Some(app),
         Workload::PodSet(_) => None,
     };
-    let kinds = CHILDREN.iter().copied();
-    kinds.filter(|kind| kind.may_be_of(valid.as_ref())).collect()
+    live_children::kinds_of(app)
+}
+
+/// Whether a list of children failed because the cluster does not serve their optional kind.
+fn is_not_served(kind: &ChildKind, code: u16) -> bool {
+    kind.api == ChildApi::Optional && code == 404
 }
 
 /// Returns the autoscalers that set the number of pods of a workload.

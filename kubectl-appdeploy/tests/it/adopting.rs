@@ -331,7 +331,7 @@ fn losses_and_taken_names_are_rejected_without_a_write() {
         "#);
     });
     // One of each kind by name, and one list of each kind that may count on them, however many there are.
-    assert_eq!((sent.count(), sent.writes().count()), (11, 0));
+    assert_eq!((sent.count(), sent.writes().count()), (13, 0));
 
     // Forced, it is shown what is lost.
     let forced = shop.adopt("--force --dry-run=server").ok();

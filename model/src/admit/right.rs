@@ -270,6 +270,7 @@ fn program(pod: &PodFields) -> PodFields {
             .collect(),
         placement: None,
         host_users: None,
+        metrics: None,
         ..pod.clone()
     }
 }

@@ -1,18 +1,25 @@
 //! The Service of an app: reaches its pods from inside the cluster.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::child::{Child, ChildState, address};
-use super::{ChildKind, Health, replace_list};
+use super::{ChildKind, Health, POD_MONITOR, replace_list};
 use crate::Valid;
 use crate::defaults::{fill, list};
-use crate::desired::ports::{Port, ports};
+use crate::desired::ports::{MetricsEndpoint, Port, metrics, ports};
 use crate::desired::{finish, meta, selector};
 use crate::diagnose::{Diagnosis, diagnosis};
 use crate::reason::Reason;
+
+/// The annotations for Prometheus.
+pub(crate) const SCRAPE: &str = "prometheus.io/scrape";
+pub(crate) const SCRAPED_PORT: &str = "prometheus.io/port";
+pub(crate) const SCRAPED_PATH: &str = "prometheus.io/path";
 
 /// The Service of an app with a port.
 pub static SERVICE: ChildKind = ChildKind {
@@ -27,8 +34,12 @@ fn render(app: &Valid<'_>) -> Vec<Value> {
     if app.route.is_none() {
         return Vec::new();
     }
+    let mut meta = meta(app);
+    if !app.serves(&POD_MONITOR) {
+        meta.annotations = metrics(app.pod).map(annotations);
+    }
     let service = Service {
-        metadata: meta(app),
+        metadata: meta,
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".into()),
             selector: Some(selector(&app.name)),
@@ -38,6 +49,18 @@ fn render(app: &Valid<'_>) -> Vec<Value> {
         status: None,
     };
     vec![finish(&SERVICE, &service)]
+}
+
+/// Returns the annotations by which a Prometheus without the Prometheus Operator usually finds metrics. They are on the Service,
+/// so that a change restarts no pod.
+fn annotations(metrics: MetricsEndpoint<'_>) -> BTreeMap<String, String> {
+    [
+        (SCRAPE, "true".to_owned()),
+        (SCRAPED_PORT, metrics.port.number.to_string()),
+        (SCRAPED_PATH, metrics.path.to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
 }
 
 fn port(port: Port<'_>) -> ServicePort {

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::container::{TERMINATION_MESSAGE_POLICY, resources, security_context};
 use super::env::{env_from, env_var};
-use super::ports::ports;
+use super::ports::container_ports;
 use super::probes::probes;
 use super::queue_env::queue_variables;
 use super::{CONTAINER, other_containers, placement, pod_labels, pod_volumes, some_list};
@@ -94,7 +94,7 @@ fn container(pod: &PodFields, restricted: bool) -> Container {
         args: some_list(&fields.args, Clone::clone),
         env: (!env.is_empty()).then_some(env),
         env_from: some_list(&fields.env_from, env_from),
-        ports: some_list(&ports(fields), |port| ContainerPort {
+        ports: some_list(&container_ports(pod), |port| ContainerPort {
             name: Some(port.name.into()),
             container_port: port.number,
             protocol: Some(port.protocol.as_str().into()),

@@ -66,6 +66,9 @@ impl ValidPodSet {
         });
         let pod = spec.pod();
         pod_problems("spec.template", pod, &mut problems);
+        if pod.metrics.is_some() {
+            problems.push("spec.template.metrics: a PodSet has no PodMonitor and no Service: remove it".to_owned());
+        }
         let account = pod.service_account.as_ref();
         if account.is_some_and(|account| account.annotations.is_some()) {
             problems.push(

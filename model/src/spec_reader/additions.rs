@@ -304,6 +304,7 @@ mod tests {
             }
             spec["placement"] = json!({"nodeSelector": {"disktype": "ssd"}, "tolerations": [{"key": "gpu", "value": "a"}]});
             spec["hostUsers"] = json!(false);
+            spec["metrics"] = json!({"port": 9100});
             spec["preStopSleepSeconds"] = json!(5);
             spec["envFrom"] = json!([{"secretRef": {"name": "db"}}]);
             spec["env"].as_array_mut().unwrap().push(json!({"name": "node", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}));

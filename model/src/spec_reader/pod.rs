@@ -3,6 +3,7 @@
 mod containers;
 mod env;
 mod health;
+mod metrics;
 mod placement;
 mod ports;
 mod volumes;
@@ -23,7 +24,12 @@ use crate::desired::{CONTAINER, PORT, pod_spec};
 use crate::queue::CONFIG_MAP_SUFFIX;
 
 /// Reads a template. `port` is the container port to which the Service routes, if it is known.
-pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> ReadSpec<PodFields> {
+pub fn read(
+    template: &Value,
+    port: Option<i32>,
+    service: Option<&Value>,
+    monitor: Option<&Value>,
+) -> ReadSpec<PodFields> {
     let mut spec = template["spec"].clone();
     defaults::pod_spec(&mut spec);
     let nothing = Value::Null;
@@ -79,6 +85,7 @@ pub fn read(template: &Value, port: Option<i32>, service: Option<&Value>) -> Rea
         // A pod template does not say it.
         on_config_change: None,
         placement: placement::read(&spec),
+        metrics: metrics::read(container, port, service, monitor),
         host_users: spec["hostUsers"].as_bool().filter(|shares| !shares),
     };
     let mut unmapped = metadata(&template["metadata"]);

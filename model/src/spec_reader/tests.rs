@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::children::SERVICE_ACCOUNT;
+use crate::children::{POD_MONITOR, SERVICE_ACCOUNT};
 use crate::{Desired, desired, validate};
 use random::{normalized, spec};
 
@@ -20,6 +20,15 @@ fn app(spec: &Value) -> AppDeploy {
 
 fn render(spec: &Value) -> Desired {
     desired(&validate(&app(spec)).unwrap())
+}
+
+/// Renders an app in a cluster with all optional kinds.
+fn render_with_options(spec: &Value) -> Desired {
+    let app = app(spec);
+    desired(&crate::Valid {
+        served: vec![&POD_MONITOR],
+        ..validate(&app).unwrap()
+    })
 }
 
 /// Returns the children as the API server returns them.
@@ -36,6 +45,7 @@ fn back(children: &[Value]) -> ReadApp {
         deployment: of(&DEPLOYMENT),
         service: of(&SERVICE),
         ingress: of(&INGRESS),
+        pod_monitor: of(&POD_MONITOR),
         service_account: of(&SERVICE_ACCOUNT),
     };
     read_app("shop", "a", live)
@@ -46,7 +56,7 @@ proptest! {
     fn rendered_objects_are_read_back_without_unmapped_fields(spec in spec()) {
         let written = render(&spec);
         let objects = written.iter().map(|child| child.object.clone()).collect();
-        for children in [objects, stored(&written)] {
+        for children in [objects, stored(&written), stored(&render_with_options(&spec))] {
             let back = back(&children);
             prop_assert_eq!(&back.unmapped, &[]);
             prop_assert_eq!(&back.spec, &normalized(&spec));

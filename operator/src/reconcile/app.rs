@@ -144,6 +144,10 @@ impl Controller for Reconciler {
             Some(why) => Err(why.failure()),
             None => validate(app)
                 .map_err(Failure::from)
+                .map(|valid| Valid {
+                    served: self.stores.children.served(),
+                    ..valid
+                })
                 .and_then(|valid| self.validate_host(valid))
                 .and_then(|valid| self.validate_gated_fields(valid))
                 .and_then(|valid| self.validate_config_maps(valid)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::discovery::ApiResource;
+use model::children::Api;
 use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, children};
 
 use super::{MAX_OBJECT, Store};
@@ -61,6 +62,10 @@ impl Children {
     pub(super) fn observe(&self, app: &Key, is_new: bool, observed: &mut Observed) {
         observed.kinds = self.kinds;
         for (kind, store) in self.all() {
+            // Its objects were deleted with the definition of the kind.
+            if kind.api == Api::Optional && store.health.is_not_served() {
+                continue;
+            }
             let Store { cache, health, .. } = &**store;
             let members = if kind.own_names {
                 cache.members_by_key(app)
@@ -86,6 +91,14 @@ impl Children {
         present
             .filter_map(|(kind, cache)| cache.outdated(kind.plural, app))
             .collect()
+    }
+
+    /// Returns the optional kinds that the server may serve: all that it does not report as unknown.
+    #[must_use]
+    pub fn served(&self) -> Vec<&'static ChildKind> {
+        let optional = self.all().filter(|(kind, _)| kind.api == Api::Optional);
+        let served = optional.filter(|(_, store)| !store.health.is_not_served());
+        served.map(|(kind, _)| kind).collect()
     }
 
     /// Returns each kind with its store.
@@ -121,6 +134,12 @@ tokio::task_local! {
 /// Runs a watch or a request that reads [`ChildObject`]s of a kind.
 pub async fn reading<T>(kind: &'static ChildKind, reads: impl Future<Output = T>) -> T {
     READING.scope(kind, reads).await
+}
+
+/// Whether the current task reads children of a kind that not every cluster serves.
+#[must_use]
+pub fn reads_optional_kind() -> bool {
+    READING.try_with(|kind| kind.api == Api::Optional).unwrap_or_default()
 }
 
 /// A child as lists, watches and answers show it. It can be parsed only within [`reading`].

@@ -30,6 +30,10 @@ struct Conditions {
     namespaces: BTreeMap<Box<str>, Condition>,
     errors: u64,
     lists: u64,
+    /// How many of the errors said that the server does not serve the kind.
+    not_served: u64,
+    /// How often the server stopped to serve the kind.
+    removals: u64,
 }
 
 /// The state of one watch.
@@ -274,10 +278,23 @@ impl Health {
         self.0.borrow().errors
     }
 
+    /// Returns how often a list or a watch has failed while the server served the kind.
+    #[must_use]
+    pub fn errors_while_served(&self) -> u64 {
+        let conditions = self.0.borrow();
+        conditions.errors - conditions.not_served
+    }
+
     /// Returns how often a list has succeeded.
     #[must_use]
     pub fn lists(&self) -> u64 {
         self.0.borrow().lists
+    }
+
+    /// Returns how often the server stopped to serve the kind.
+    #[must_use]
+    pub fn removals(&self) -> u64 {
+        self.0.borrow().removals
     }
 
     /// Whether the server does not know the kind.
@@ -315,9 +332,11 @@ impl Health {
         let mut news = true;
         self.0.send_modify(|conditions| {
             conditions.errors += 1;
+            conditions.not_served += u64::from(obstacle == Obstacle::NotServed);
             let last = Instant::now();
             let condition = conditions.of_mut(scope);
             let known = condition.trouble.take();
+            let was_served = known.as_ref().is_none_or(|known| known.obstacle != Obstacle::NotServed);
             news = known.as_ref().is_none_or(|known| known.text != text);
             let since = known
                 .filter(|known| known.is_present() && known.obstacle == obstacle)
@@ -328,6 +347,9 @@ impl Health {
                 text,
                 obstacle,
             });
+            if was_served && obstacle == Obstacle::NotServed {
+                conditions.removals += 1;
+            }
         });
         news
     }

@@ -17,6 +17,9 @@ use super::operator::Operator;
 use super::rights::Rights;
 use super::{OPERATOR, eventually};
 
+/// The definition of PodMonitors.
+const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
+
 /// Returns a control plane on which a list needs the right to list. On others, a watch with initial events is used, which needs
 /// only the right to watch.
 pub fn without_initial_events() -> Builder {
@@ -102,6 +105,27 @@ impl Cluster {
         for kind in [PODSET, QUEUE, APP] {
             self.apply_crd(kind, &config(&format!("crd/{}.yaml", kind.plural())));
         }
+    }
+
+    /// Installs a minimal definition of PodMonitors, and waits until the API is served.
+    pub fn install_pod_monitors(&self) {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let names = json!({"kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor"});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": POD_MONITORS},
+            "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": names, "versions": [version]}});
+        self.control_plane.apply(&definition.to_string()).unwrap();
+        eventually("PodMonitors are served", || {
+            self.read("/apis/monitoring.coreos.com/v1/podmonitors").is_ok()
+        });
+        self.forget_kinds();
+    }
+
+    /// Deletes the definition of PodMonitors, and all of them.
+    pub fn remove_pod_monitors(&self) {
+        self.control_plane.kubectl(&["delete", "crd", POD_MONITORS]).unwrap();
+        self.forget_kinds();
     }
 
     /// Installs a CRD, and waits until the API server serves the kind, lists it and explains it.

@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 pub use base::{Base, build_operator, run};
 pub use cluster::{Cluster, await_policy, config, without_initial_events};
 pub use kind::{
-    APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, PODSET, QUEUE, QUOTA, REPLICA_SET,
-    SERVICE, SERVICE_ACCOUNT, VALIDATING_WEBHOOK,
+    APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, POD_MONITOR, PODSET, QUEUE, QUOTA,
+    REPLICA_SET, SERVICE, SERVICE_ACCOUNT, VALIDATING_WEBHOOK,
 };
 pub use namespace::{Namespace, SENTINEL};
 pub use operator::Operator;

@@ -4,6 +4,7 @@ pub use faults::campaign::kind::{APP, DEPLOYMENT, INGRESS, Kind, LEASE, POD, POD
 
 pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps");
 pub const SERVICE_ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount", "serviceaccounts");
+pub const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors");
 pub const EVENT: Kind = Kind::new("", "v1", "Event", "events");
 pub const QUOTA: Kind = Kind::new("", "v1", "ResourceQuota", "resourcequotas");
 pub const CLASS: Kind = Kind::new("networking.k8s.io", "v1", "IngressClass", "ingressclasses");

@@ -428,7 +428,7 @@ fn all_other_kinds_are_denied() {
     let mut job = json!({"spec": {"template": {"spec": pod_spec()}}});
     job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     for object in [
-        object("v1", "ServiceAccount", name, "thief", &json!({})),
+        object("v1", "LimitRange", name, "thief", &json!({"spec": {"limits": []}})),
         object("v1", "Namespace", "", "thief", &json!({})),
         object(rbac, "ClusterRole", "", "thief", &json!({"rules": []})),
         object("batch/v1", "Job", name, "thief", &job),
@@ -449,7 +449,7 @@ fn all_other_kinds_are_denied() {
         &["exec", "legacy", "--", "id"],
         &["debug", "legacy", "--image=busybox"],
         &["delete", "crd", "appdeploys.appdeploy.dev"],
-        &["delete", "serviceaccount", "builder"],
+        &["delete", "namespace", name],
         &["annotate", "namespace", name, "a=b"],
     ] {
         let all = [&["-n", name][..], arguments].concat();
@@ -654,6 +654,57 @@ fn service_accounts_are_only_those_of_apps() {
         };
         denied(&thief, &arguments, "", why);
     }
+}
+
+/// A PodMonitor could otherwise name a Secret that Prometheus sends to a pod.
+#[test]
+fn pod_monitors_select_only_the_pods_of_their_app() {
+    let cluster = cluster();
+    cluster.install_pod_monitors();
+    let thief = stolen(&cluster);
+    let space = cluster.namespace("monitors");
+    let spec = json!({"selector": {"matchLabels": {"appdeploy.dev/app": "web"}},
+        "podMetricsEndpoints": [{"port": "http", "path": "/metrics"}]});
+    let monitor = |change: &dyn Fn(&mut Value)| {
+        let api = "monitoring.coreos.com/v1";
+        let mut object = object(api, "PodMonitor", &space.name, "web", &json!({"spec": spec}));
+        object["metadata"]["labels"] = labels("AppDeploy", "web");
+        object["metadata"]["ownerReferences"] = json!([owner("AppDeploy", "web")]);
+        change(&mut object);
+        object
+    };
+    create_denied(
+        &thief,
+        &monitor(&|object| object["metadata"]["ownerReferences"] = json!([])),
+        "whose controller is",
+    );
+    let only = "only the pods of its AppDeploy";
+    let secret = json!({"name": "keys", "key": "token"});
+    for (pointer, value) in [
+        ("/spec/selector", json!({})),
+        ("/spec/selector", json!({"matchLabels": {"app": "other"}})),
+        (
+            "/spec/podMetricsEndpoints/0",
+            json!({"port": "http", "path": "/metrics", "bearerTokenSecret": secret}),
+        ),
+    ] {
+        create_denied(
+            &thief,
+            &monitor(&|object| *object.pointer_mut(pointer).unwrap() = value.clone()),
+            only,
+        );
+    }
+    create_denied(
+        &thief,
+        &monitor(&|object| object["spec"]["namespaceSelector"] = json!({"any": true})),
+        only,
+    );
+    thief
+        .run_with_input(
+            &["create", "--dry-run=server", "-f", "-"],
+            &monitor(&|_| {}).to_string(),
+        )
+        .unwrap();
 }
 
 /// What a policy can't see: whether an owner exists. That nothing else is to be gained by it is what the other tests show.

@@ -21,6 +21,10 @@ use crate::rights::deeds::{
     warn_again_and_again,
 };
 use crate::rights::lacking::{Lacking, Right, granted, rights};
+use crate::rights::monitors::{
+    change_the_monitor, drop_the_monitor, has_monitor, make_monitor, monitor_is_changed, monitor_is_deleted,
+    monitor_is_recreated, take_the_name_of_the_monitor,
+};
 use crate::rights::queues::{
     change_the_output, lose_the_queue, make_queue, output_is_recreated, output_is_restored, queue_is_ready, queue_says,
     take_the_name_of_the_output,
@@ -204,6 +208,21 @@ fn cases_of_accounts() -> Vec<Case> {
     ]
 }
 
+/// What is asked for PodMonitors.
+fn cases_of_monitors() -> Vec<Case> {
+    let of = |verb| (verb, "monitoring.coreos.com", "podmonitors");
+    vec![
+        case(of("list"), App, make_monitor, has_monitor),
+        case(of("watch"), Log, make_monitor, monitor_is_recreated),
+        case(of("create"), App, make_monitor, has_monitor),
+        case(of("get"), App, take_the_name_of_the_monitor, |space| {
+            app_says(space, "NameConflict");
+        }),
+        case(of("patch"), App, change_the_monitor, monitor_is_changed),
+        case(of("delete"), App, drop_the_monitor, monitor_is_deleted),
+    ]
+}
+
 /// What is asked for AppQueues.
 fn cases_of_queues() -> Vec<Case> {
     vec![
@@ -252,7 +271,9 @@ fn cluster() -> Arc<Cluster> {
     SHARED.get(|| {
         // On by default in OpenShift; an owner reference that blocks needs a right of its own.
         let blocks = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-        Cluster::start(without_initial_events().apiserver_flag(blocks))
+        let cluster = Cluster::start(without_initial_events().apiserver_flag(blocks));
+        cluster.install_pod_monitors();
+        cluster
     })
 }
 
@@ -263,6 +284,7 @@ fn each_right_has_a_test_case() {
         .into_iter()
         .chain(cases_of_queues())
         .chain(cases_of_accounts())
+        .chain(cases_of_monitors())
         .chain(cases_of_the_cluster());
     let cases: BTreeSet<_> = cases
         .map(|case| case.right)
@@ -282,6 +304,11 @@ fn missing_right_is_reported_until_it_is_granted() {
 #[test]
 fn missing_right_to_queues_is_reported_until_it_is_granted() {
     miss_each(cases_of_queues());
+}
+
+#[test]
+fn missing_right_to_pod_monitors_is_reported_until_it_is_granted() {
+    miss_each(cases_of_monitors());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::with;
 
 /// Variables from other objects.
-pub fn bad_variables() -> Vec<(Value, &'static str)> {
+fn bad_variables() -> Vec<(Value, &'static str)> {
     vec![
         (
             with(
@@ -33,7 +33,7 @@ pub fn bad_variables() -> Vec<(Value, &'static str)> {
 }
 
 /// Ports, rollouts and shutdown.
-pub fn bad_ports_and_rollouts() -> Vec<(Value, &'static str)> {
+fn bad_ports_and_rollouts() -> Vec<(Value, &'static str)> {
     vec![
         (
             with(json!({"rollout": {"type": "Recreate", "maxSurge": 1}})),
@@ -99,7 +99,7 @@ pub fn bad_ports_and_rollouts() -> Vec<(Value, &'static str)> {
 }
 
 /// Probes.
-pub fn bad_probes() -> Vec<(Value, &'static str)> {
+fn bad_probes() -> Vec<(Value, &'static str)> {
     vec![
         (
             with(json!({"healthCheck": {}, "probes": {}})),
@@ -138,8 +138,8 @@ pub fn bad_probes() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// Nodes and users.
-pub fn bad_placements() -> Vec<(Value, &'static str)> {
+/// Nodes, users and metrics.
+fn bad_placements() -> Vec<(Value, &'static str)> {
     let selector = |key: &str, value: &str| with(json!({"placement": {"nodeSelector": {key: value}}}));
     let toleration = |toleration: Value| with(json!({"placement": {"tolerations": [toleration]}}));
     vec![
@@ -166,5 +166,17 @@ pub fn bad_placements() -> Vec<(Value, &'static str)> {
             "supported values: \"NoSchedule\"",
         ),
         (with(json!({"hostUsers": true})), "hostUsers can only be false"),
+        (json!({"image": "nginx", "metrics": {}}), "metrics need a port to read"),
+        (
+            with(json!({"ports": [{"name": "metrics", "port": 81}], "metrics": {"port": 82}})),
+            "metrics.port has the name metrics, which one of ports has",
+        ),
+        (with(json!({"metrics": {"path": "metrics"}})), "write it like /metrics"),
     ]
+}
+
+/// All of them.
+pub fn bad_fields() -> impl Iterator<Item = (Value, &'static str)> {
+    let of_containers = bad_variables().into_iter().chain(bad_probes());
+    of_containers.chain(bad_ports_and_rollouts()).chain(bad_placements())
 }

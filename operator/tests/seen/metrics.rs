@@ -70,5 +70,11 @@ fn each_documented_metric_has_a_series() {
     assert!(value(&format!("controller_runtime_reconcile_errors_total{of_apps}")) >= 1.0);
     assert!(value(&format!("controller_runtime_max_concurrent_reconciles{of_apps}")) > 1.0);
     assert!(value("appdeploy_watch_lists_total{resource=\"appdeploys\"}") >= 1.0);
+    // That the cluster does not serve an optional kind is no failure.
+    let of_monitors = "{resource=\"podmonitors\"}";
+    for (name, expected) in [("synced", 1), ("failing", 0), ("errors_total", 0), ("lists_total", 0)] {
+        let line = format!("appdeploy_watch_{name}{of_monitors} {expected}");
+        assert!(body.lines().any(|found| found == line), "{line} is not in\n{body}");
+    }
     assert!(value("appdeploy_request_duration_seconds_count{verb=\"create\"}") >= 4.0);
 }

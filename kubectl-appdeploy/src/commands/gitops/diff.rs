@@ -5,14 +5,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, PostParams};
 use model::children::Prune;
 use model::merge::merged;
-use model::{CHILDREN, ChildId, Desired, Digest, defaults, deferred_defaults, desired, validate};
+use model::{CHILDREN, ChildId, Desired, Digest, defaults, deferred_defaults};
 
 use crate::cluster::connection::{Cluster, KubeArgs, MANAGER};
 use crate::cluster::kind_info;
 use crate::commands::change;
 use crate::error::{Error, Kind as ErrorKind, Result};
 use crate::resource::files::Files;
-use crate::resource::live_children::{Live, is_of};
+use crate::resource::live_children::{Live, is_of, kinds_of};
 use crate::resource::object_diff::{Pair, show};
 use crate::resource::selection::{self, Selection};
 use crate::resource::workload::Workload;
@@ -77,7 +77,8 @@ async fn compare(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     for wish in wishes {
         let compared: Result<()> = async {
             let wish = wish?;
-            let live = Live::fetch(&cluster, &wish.namespace, &wish.name).await?;
+            let kinds = kinds_of(wish.before.iter().chain([&wish.now]));
+            let live = Live::fetch(&cluster, &wish.namespace, &wish.name, &kinds).await?;
             pairs.extend(wish.pairs(&live, ui)?);
             Ok(())
         }
@@ -161,9 +162,9 @@ impl Comparison {
             let error = Error::failed(format!("{title} is not valid, so nothing is written for it"));
             invalid.0.into_iter().fold(error, Error::why)
         };
-        let now = desired(&validate(&self.now).map_err(invalid)?);
-        let before = self.before.as_ref().and_then(|before| validate(before).ok());
-        let before = before.map(|before| desired(&before));
+        let now = live.desired(&live.validate(&self.now).map_err(invalid)?);
+        let before = self.before.as_ref().and_then(|before| live.validate(before).ok());
+        let before = before.map(|before| live.desired(&before));
         let uid = self.now.metadata.uid.as_deref();
         let mut pairs = Vec::new();
         for id in ids(&now, live) {

@@ -4,7 +4,9 @@ use clap::ValueEnum;
 use crd::Kind;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use model::children::Api;
 use model::export::{of_app, of_podset, standalone};
+use model::{CHILDREN, ChildKind, validate};
 use serde_json::Value;
 
 use crate::cluster::connection::KubeArgs;
@@ -12,6 +14,7 @@ use crate::cluster::kind_info;
 use crate::error::{Error, Result};
 use crate::output::{formats, yaml};
 use crate::resource::files::Files;
+use crate::resource::live_children;
 use crate::resource::selection::{self, Selection};
 use crate::resource::strip_defaults;
 use crate::resource::workload::Workload;
@@ -75,7 +78,7 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     let mut failures = Vec::new();
     let mut objects = Vec::new();
     for found in find(&args, kind, kube, ui).await? {
-        match found.and_then(|(object, workload)| args.of(kind, &object, &workload)) {
+        match found.and_then(|found| args.of(kind, &found)) {
             Ok(exported) => objects.extend(exported),
             Err(error) => failures.push(error),
         }
@@ -91,13 +94,35 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
     selection::conclude(failures, ui)
 }
 
-type Found = Result<(DynamicObject, Workload)>;
+/// An app or a pod set, as it was read, and the optional kinds of children that its cluster serves.
+struct Export {
+    object: DynamicObject,
+    workload: Workload,
+    served: Vec<&'static ChildKind>,
+}
 
-async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<Vec<Found>> {
-    let read = |object: DynamicObject| {
-        let workload = Workload::read(kind, &object);
-        (object, workload)
-    };
+impl Export {
+    fn new(kind: Kind, object: DynamicObject) -> Self {
+        Self {
+            workload: Workload::read(kind, &object),
+            object,
+            served: Vec::new(),
+        }
+    }
+
+    /// Whether it has children of a kind that only some clusters serve.
+    fn has_options(&self) -> bool {
+        let Workload::App(app) = &self.workload else {
+            return false;
+        };
+        let valid = validate(app).ok();
+        let mut optional = CHILDREN.iter().filter(|kind| kind.api == Api::Optional);
+        optional.any(|kind| kind.may_be_of(valid.as_ref()))
+    }
+}
+
+async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<Vec<Result<Export>>> {
+    let read = |object: DynamicObject| Export::new(kind, object);
     if args.files.is_empty() {
         args.which.require(kind, "export {name}")?;
         let cluster = kube.connect().await?.about(kind);
@@ -105,7 +130,14 @@ async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<V
         if found.is_empty() {
             selection::nothing(&cluster, ui);
         }
-        return Ok(found.into_iter().map(|object| object.map(read)).collect());
+        let mut found: Vec<_> = found.into_iter().map(|object| object.map(read)).collect();
+        if !args.manifest && found.iter().flatten().any(Export::has_options) {
+            let served = live_children::served(&cluster).await?;
+            for one in found.iter_mut().flatten() {
+                one.served.clone_from(&served);
+            }
+        }
+        return Ok(found);
     }
     if !args.which.is_empty() {
         return Err(Error::usage("-f and names, -l or --all exclude each other"));
@@ -119,12 +151,17 @@ async fn find(args: &Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<V
 
 impl Args {
     /// Returns the exported objects of an app or a pod set.
-    fn of(&self, kind: Kind, object: &DynamicObject, workload: &Workload) -> Result<Vec<Value>> {
+    fn of(&self, kind: Kind, found: &Export) -> Result<Vec<Value>> {
+        let Export {
+            object,
+            workload,
+            served,
+        } = found;
         if self.manifest {
             return Ok(vec![strip_defaults::written(kind, object)?]);
         }
         let children = match workload {
-            Workload::App(app) => of_app(app),
+            Workload::App(app) => of_app(app, served),
             Workload::PodSet(set) => of_podset(set),
         };
         let children = children.map_err(|invalid| {
@@ -142,7 +179,7 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use model::{Action, Observed, desired, plan, validate};
+    use model::{Action, Observed, desired, plan};
     use proptest::prelude::*;
 
     use super::*;
@@ -195,6 +232,7 @@ mod tests {
             flag("security-profile", "baseline|restricted").boxed(),
         ];
         let routed = vec![
+            flag("metrics-port", "[1-9][0-9]{1,3}").boxed(),
             flag("host", "[a-z]{1,5}[.]example[.]com").boxed(),
             flag("path", "/[a-z]{0,5}").boxed(),
             flag("ingress-class", "[a-z]{1,5}").boxed(),
@@ -220,13 +258,13 @@ mod tests {
             let object = created(&line);
             let sent: Vec<String> = sent(&object).iter().map(Value::to_string).collect();
             let found: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-            let read = Workload::read(Kind::AppDeploy, &found);
+            let found = Export::new(Kind::AppDeploy, found);
             let args = Args { which: Selection::default(), files: Files::default(), manifest: false, with_owner: true,
                 output: Format::Yaml };
-            let exported = args.of(Kind::AppDeploy, &found, &read).unwrap();
+            let exported = args.of(Kind::AppDeploy, &found).unwrap();
             prop_assert_eq!(exported.iter().map(Value::to_string).collect::<Vec<_>>(), sent);
             // The manifest is the object that was created.
-            let manifest = Args { manifest: true, ..args }.of(Kind::AppDeploy, &found, &read).unwrap();
+            let manifest = Args { manifest: true, ..args }.of(Kind::AppDeploy, &found).unwrap();
             prop_assert_eq!(&manifest[0], &object);
             let written = yaml::write(&manifest[0]).unwrap();
             prop_assert_eq!(&yaml::read(&written).unwrap()[0], &object);
@@ -249,7 +287,7 @@ mod tests {
         let Workload::App(app) = app else {
             panic!("it is an app")
         };
-        let objects: Vec<Value> = of_app(&app).unwrap().iter().map(standalone).collect();
+        let objects: Vec<Value> = of_app(&app, &[]).unwrap().iter().map(standalone).collect();
         insta::assert_snapshot!(yaml::write_all(&objects).unwrap());
     }
 }

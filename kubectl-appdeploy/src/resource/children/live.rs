@@ -12,6 +12,7 @@ use kube::api::DynamicObject;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Resource};
+use model::children::Api as ChildApi;
 use model::valid::is_object_name;
 use model::{CHILDREN, ChildKind};
 use serde::de::DeserializeOwned;
@@ -123,7 +124,10 @@ impl Live {
             )),
         };
         let kinds = kinds(workload);
-        let owned = self.owned.iter().filter(|(kind, _)| kinds.contains(kind));
+        let owned = self.owned.iter().filter(|(kind, listing)| {
+            // The cluster may not serve an optional kind.
+            kinds.contains(kind) && !(kind.api == ChildApi::Optional && matches!(listing, Listing::Unknown(_)))
+        });
         let owned = owned.map(|(kind, listing)| Some((*kind, listing.section()?)));
         Some(Children {
             autoscalers,

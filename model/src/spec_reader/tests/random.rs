@@ -61,6 +61,10 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
         let seconds = check.startup_seconds.map(|seconds| seconds + seconds % 2);
         check.startup_seconds = seconds.filter(|seconds| *seconds != 60);
     }
+    if let Some(metrics) = &mut pod.metrics {
+        metrics.port = metrics.port.filter(|port| Some(*port) != pod.container.port);
+        metrics.path = metrics.path.take().filter(|path| path != "/metrics");
+    }
     pod.placement = pod
         .placement
         .take()
@@ -478,6 +482,15 @@ fn shutdown() -> impl Strategy<Value = (Option<i64>, Option<i64>)> {
     })
 }
 
+fn metrics() -> impl Strategy<Value = Value> {
+    let port = proptest::option::of(prop_oneof![Just(80), 1..=65535]);
+    let path = proptest::option::of(prop_oneof![Just("/metrics"), Just("/prom?a=b")]);
+    proptest::option::of((port, path)).prop_map(|metrics| match metrics {
+        Some((port, path)) => json!({"port": port, "path": path}),
+        None => Value::Null,
+    })
+}
+
 pub fn spec() -> impl Strategy<Value = Value> {
     let route = (
         proptest::option::of(prop_oneof![
@@ -488,16 +501,30 @@ pub fn spec() -> impl Strategy<Value = Value> {
         proptest::option::of(text()),
         proptest::option::of(text()),
     );
-    let count = (0..9, any::<bool>(), shutdown(), proptest::option::of(rollout()));
+    let count = (
+        0..9,
+        any::<bool>(),
+        (shutdown(), metrics()),
+        proptest::option::of(rollout()),
+    );
     let port = prop_oneof![1..=99, 200..=65535];
     let port = proptest::option::of((port, ports()));
     (pod(), count, port, any::<bool>(), route).prop_map(
-        |(mut spec, (replicas, paused, (grace, sleep), rollout), port, inside, (host, path, class, secret))| {
+        |(
+            mut spec,
+            (replicas, paused, ((grace, sleep), metrics), rollout),
+            port,
+            inside,
+            (host, path, class, secret),
+        )| {
             spec["replicas"] = json!(replicas);
             spec["paused"] = json!(paused);
             spec["rollout"] = json!(rollout);
             spec["terminationGracePeriodSeconds"] = json!(grace);
             spec["preStopSleepSeconds"] = json!(sleep);
+            if port.is_some() {
+                spec["metrics"] = metrics;
+            }
             match port {
                 Some((port, ports)) if inside => {
                     spec["port"] = json!(port);

@@ -84,8 +84,9 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
             on_vanish: None,
         };
         let informer = Informer::from(source).of_children(kind);
-        // Which app has a host is known when these and the apps were listed.
-        if kind.serves_hosts {
+        // Which app has a host is known when these and the apps were listed. Which children an app has depends on the optional kinds
+        // that the server knows.
+        if kind.serves_hosts || kind.api == Api::Optional {
             informer.for_new_objects()
         } else {
             informer

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::harness::{APP, Kind, PODSET};
 
 /// All fields for pods. Before one is added, `docs/security.md` must say what its author can do with it beyond their own rights.
-const OF_PODS: [&str; 60] = [
+const OF_PODS: [&str; 63] = [
     "args",
     "automountServiceAccountToken",
     "command",
@@ -35,6 +35,8 @@ const OF_PODS: [&str; 60] = [
     "image",
     "imagePullPolicy",
     "imagePullSecrets.name",
+    "metrics.path",
+    "metrics.port",
     "onConfigChange",
     "placement.nodeSelector.*",
     "placement.tolerations.effect",

@@ -1,6 +1,6 @@
 //! The flags that describe an app, and the app they describe.
 
-use crd::{AppDeploy, AppDeploySpec, Expose, Kind, Tls};
+use crd::{AppDeploy, AppDeploySpec, Expose, Kind, Metrics, PodFields, Tls};
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
@@ -31,6 +31,9 @@ pub struct AppArgs {
     /// Secret with the certificate for HTTPS
     #[arg(long, value_name = "SECRET")]
     pub tls_secret: Option<String>,
+    /// Port at which Prometheus reads the metrics; it may be that of --port
+    #[arg(long, value_name = "PORT")]
+    pub metrics_port: Option<i32>,
     /// public, or cluster to expose it only inside the cluster; default: public
     #[arg(long, value_name = "WHERE", value_parser = expose)]
     pub expose: Option<Expose>,
@@ -83,7 +86,13 @@ Examples:
         let app = AppDeploy {
             metadata,
             spec: AppDeploySpec {
-                pod: self.pod.fields()?,
+                pod: PodFields {
+                    metrics: self.metrics_port.map(|port| Metrics {
+                        port: Some(port),
+                        path: None,
+                    }),
+                    ..self.pod.fields()?
+                },
                 replicas: self.replicas.unwrap_or(1),
                 expose: self.expose,
                 host: self.host.clone(),

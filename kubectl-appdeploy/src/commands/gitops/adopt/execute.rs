@@ -111,7 +111,7 @@ pub async fn run(cluster: &Cluster, found: &Snapshot, plan: &Plan, deadline: Dea
         None => step::create(cluster, plan, DryRun::None).await?,
     };
     step::until_observed(cluster, plan, deadline, ui).await?;
-    let wanted = wanted(&app)?;
+    let wanted = wanted(&found.live, &app)?;
     let uid = app.metadata.uid.as_deref().unwrap_or_default();
     // First the pods: the old ones serve until the new ones are available.
     if plan.pods.are_replaced() {

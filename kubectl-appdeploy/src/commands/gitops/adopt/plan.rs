@@ -2,11 +2,11 @@
 
 use crd::{AppDeploy, AppDeploySpec, Kind, label};
 use kube::core::ObjectMeta;
-use model::children::{DEPLOYMENT, INGRESS, SERVICE, SERVICE_ACCOUNT};
+use model::children::{DEPLOYMENT, INGRESS, POD_MONITOR, SERVICE, SERVICE_ACCOUNT};
 use model::desired::DesiredChild;
 use model::merge::{deployment_with, merged, service_with};
 use model::spec_reader;
-use model::{CHILDREN, ChildKind, Desired, NextCommand, command, defaults, desired, validate};
+use model::{CHILDREN, ChildKind, Desired, NextCommand, command, defaults, desired};
 use serde_json::Value;
 
 use super::endpoints::are_renamed;
@@ -14,7 +14,7 @@ use super::impact::{self, Impact};
 use super::pods::Pods;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::resource::live_children::is_of;
+use crate::resource::live_children::{Live, is_of};
 use crate::resource::object_diff::Pair;
 use crate::resource::strip_defaults;
 use crate::terminal::ui::RenderOptions;
@@ -59,12 +59,13 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
     let keeper = found.old().or_else(|| found.own());
     let template = &keeper.unwrap_or(&nothing)["spec"]["template"];
     let uid = found.uid().unwrap_or_default();
-    let [service, ingress, service_account] =
-        [&SERVICE, &INGRESS, &SERVICE_ACCOUNT].map(|kind| found.foreign(kind, uid));
+    let [service, ingress, pod_monitor, service_account] =
+        [&SERVICE, &INGRESS, &POD_MONITOR, &SERVICE_ACCOUNT].map(|kind| found.foreign(kind, uid));
     let live = spec_reader::LiveObjects {
         deployment: keeper,
         service,
         ingress,
+        pod_monitor,
         service_account,
     };
     let read = spec_reader::read_app(&found.name, &found.namespace, live);
@@ -78,7 +79,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
         ..named(found)
     });
     feasible(found, &app, pods)?;
-    let wanted = wanted(&app)?;
+    let wanted = wanted(&found.live, &app)?;
     let extra_ports = match (service, app.spec.pod.container.port) {
         (Some(service), Some(port)) => spec_reader::extra_ports(service, template, port, &app.spec.pod.container.ports),
         _ => Vec::new(),
@@ -90,7 +91,7 @@ pub fn plan(found: &Snapshot) -> Result<Plan> {
         spec: read.spec,
         ..named(found)
     };
-    let before = validate(&before).ok();
+    let before = found.live.validate(&before).ok();
     let before = before.and_then(|before| desired(&before).first(&DEPLOYMENT).cloned());
     let pairs = pairs(found, &wanted, becomes.as_ref(), before.as_ref(), pods);
     let waits = match (pods, found.foreign(&DEPLOYMENT, uid)) {
@@ -187,13 +188,13 @@ fn feasible(found: &Snapshot, app: &AppDeploy, pods: Pods) -> Result<()> {
 }
 
 /// Returns the desired children of an app.
-pub fn wanted(app: &AppDeploy) -> Result<Desired> {
-    let valid = validate(app).map_err(|invalid| {
+pub fn wanted(live: &Live, app: &AppDeploy) -> Result<Desired> {
+    let valid = live.validate(app).map_err(|invalid| {
         let name = app.metadata.name.as_deref().unwrap_or_default();
         let error = Error::failed(format!("AppDeploy {name} would not be valid: nothing was changed"));
         invalid.0.into_iter().fold(error, Error::why)
     })?;
-    Ok(desired(&valid))
+    Ok(live.desired(&valid))
 }
 
 fn pods(found: &Snapshot) -> Pods {

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 use kube::api::ListParams;
 use model::children::DEPLOYMENT;
-use model::{ChildKind, NextCommand};
+use model::{CHILDREN, ChildKind, NextCommand};
 use serde_json::Value;
 
 use super::dependents::Dependents;
@@ -51,7 +51,7 @@ impl Snapshot {
         let objects = async {
             try_join!(
                 cluster.call(apps.get_opt(name)),
-                Live::fetch(cluster, namespace, name),
+                Live::fetch(cluster, namespace, name, CHILDREN),
                 cluster.call(sets.list(&left)),
                 async {
                     match other {

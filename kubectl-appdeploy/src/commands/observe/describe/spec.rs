@@ -170,31 +170,7 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
         };
         page.line(label, &checks(probe));
     }
-    if let Some(account) = &pod.service_account {
-        let name = account.name.as_deref().unwrap_or("that of the app");
-        let token = pod.automount_service_account_token == Some(true);
-        let token = if token { " (its token is mounted)" } else { "" };
-        page.line("Service Account", &format!("{name}{token}"));
-        let annotations = account.annotations.iter().flatten();
-        let annotations: Vec<String> = annotations.map(|(key, value)| format!("{key}={value}")).collect();
-        if !annotations.is_empty() {
-            page.list("Identity", &annotations);
-        }
-    }
-    if let Some(placement) = &pod.placement {
-        let labels = placement.node_selector.iter();
-        let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
-        if !labels.is_empty() {
-            page.line("Node Selector", &labels.join(", "));
-        }
-        let tolerations: Vec<String> = placement.tolerations.iter().map(toleration).collect();
-        if !tolerations.is_empty() {
-            page.line("Tolerations", &tolerations.join(", "));
-        }
-    }
-    if pod.host_users == Some(false) {
-        page.line("User Namespace", "yes");
-    }
+    surroundings(page, pod);
     if !pod.volumes.is_empty() {
         let volumes = pod.volumes.iter();
         let volumes = volumes.map(|one| match &one.mount_path {
@@ -240,6 +216,40 @@ fn other_container(container: &OtherContainer) -> String {
         .chain(mounts)
         .chain(variables);
     format!("{}: {}", container.name, parts.collect::<Vec<_>>().join("; "))
+}
+
+/// Describes the identity, the nodes and the metrics of the pods.
+fn surroundings(page: &mut Page<'_>, pod: &PodFields) {
+    if let Some(account) = &pod.service_account {
+        let name = account.name.as_deref().unwrap_or("that of the app");
+        let token = pod.automount_service_account_token == Some(true);
+        let token = if token { " (its token is mounted)" } else { "" };
+        page.line("Service Account", &format!("{name}{token}"));
+        let annotations = account.annotations.iter().flatten();
+        let annotations: Vec<String> = annotations.map(|(key, value)| format!("{key}={value}")).collect();
+        if !annotations.is_empty() {
+            page.list("Identity", &annotations);
+        }
+    }
+    if let Some(placement) = &pod.placement {
+        let labels = placement.node_selector.iter();
+        let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+        if !labels.is_empty() {
+            page.line("Node Selector", &labels.join(", "));
+        }
+        let tolerations: Vec<String> = placement.tolerations.iter().map(toleration).collect();
+        if !tolerations.is_empty() {
+            page.line("Tolerations", &tolerations.join(", "));
+        }
+    }
+    if pod.host_users == Some(false) {
+        page.line("User Namespace", "yes");
+    }
+    if let Some(metrics) = &pod.metrics {
+        let port = metrics.port.or(pod.container.port).unwrap_or_default();
+        let path = metrics.path.as_deref().unwrap_or("/metrics");
+        page.line("Metrics", &format!("GET {path} on port {port}"));
+    }
 }
 
 /// Describes where the files of a volume come from.

@@ -326,7 +326,11 @@ fn owners_and_early_loss_of_pods_are_reported() {
 #[test]
 fn pods_that_are_kept_and_change_are_waited_for() {
     let waits = |image: &str, name: &str| {
-        let mut live = wanted(&app("u0")).unwrap().first(&DEPLOYMENT).unwrap().clone();
+        let mut live = wanted(&Live::default(), &app("u0"))
+            .unwrap()
+            .first(&DEPLOYMENT)
+            .unwrap()
+            .clone();
         live["metadata"]["ownerReferences"] = Value::Null;
         live["spec"]["template"]["spec"]["containers"][0]["name"] = json!(name);
         let mut app = app("u1");
