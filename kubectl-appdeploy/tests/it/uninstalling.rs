@@ -45,6 +45,20 @@ fn blocked_uninstallation_can_be_continued_and_followed_by_an_installation() {
     children_are_kept(&cluster, &plugin);
 }
 
+/// Removes only this finalizer: that of a deletion in the foreground makes the garbage collector delete children before it.
+fn remove_guard(cluster: &ControlPlane, kind: &str, name: &str) {
+    let finalizers = ["get", kind, name, "-o", "jsonpath={.metadata.finalizers[*]}"];
+    let finalizers = cluster.kubectl(&finalizers).unwrap();
+    let others: Vec<&str> = finalizers
+        .split_whitespace()
+        .filter(|name| *name != "example.com/guard")
+        .collect();
+    let patch = serde_json::json!({"metadata": {"finalizers": others}}).to_string();
+    cluster
+        .kubectl(&["patch", kind, name, "--type=merge", "-p", &patch])
+        .unwrap();
+}
+
 /// The operator is kept, because the deletion may wait for it.
 fn an_app_is_held(cluster: &ControlPlane, plugin: &Plugin) {
     plugin.run(INSTALL).ok();
@@ -59,9 +73,7 @@ fn an_app_is_held(cluster: &ControlPlane, plugin: &Plugin) {
         "{stuck}"
     );
     system(cluster, &["get", "deployment", "appdeploy-operator"]);
-    cluster
-        .kubectl(&["patch", "appdeploy", "held", "--type=merge", "-p", NO_GUARD])
-        .unwrap();
+    remove_guard(cluster, "appdeploy", "held");
     plugin.run("uninstall --delete-apps --yes --timeout=60s").ok();
     assert_eq!(names(cluster, "appdeploys") + &names(cluster, "deployments"), "");
 }
@@ -78,9 +90,7 @@ fn a_child_is_held(cluster: &ControlPlane, plugin: &Plugin) {
         stuck.contains("  why:  deployment/parent exists, blocked by the finalizer example.com/guard\n"),
         "{stuck}"
     );
-    cluster
-        .kubectl(&["patch", "deployment", "parent", "--type=merge", "-p", NO_GUARD])
-        .unwrap();
+    remove_guard(cluster, "deployment", "parent");
     plugin.run("uninstall --delete-apps --yes --timeout=60s").ok();
     assert_eq!(names(cluster, "appdeploys") + &names(cluster, "deployments"), "");
 }
