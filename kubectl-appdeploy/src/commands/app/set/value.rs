@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crd::Kind;
+use model::desired::CONTAINER;
 use model::{NextCommand, command};
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use crate::cluster::connection::KubeArgs;
 use crate::cluster::kind_info;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
+use crate::output::formats;
 use crate::resource::fields::{pod_of, put};
 use crate::resource::selection::{self, Selection};
 use crate::terminal::ui::Ui;
@@ -22,6 +24,9 @@ Examples:
 
   # Set the images of two {many}
   {command} set image {name}=nginx:1.27 {other}=nginx:1.28
+
+  # Set the image of a sidecar or an init container
+  {command} set image {name}=envoyproxy/envoy:v1.35 -c proxy
 
   # Set the image of all {many} of a team; dry run
   {command} set image -l team=shop nginx:1.27 \\
@@ -58,6 +63,9 @@ pub struct ImageArgs {
     /// NAME=IMAGE for each of the {many}; only IMAGE with -l or --all
     #[arg(value_name = "NAME=IMAGE", required = true)]
     words: Vec<String>,
+    /// Init container or sidecar to set the image of; default: the application container
+    #[arg(short, long, value_name = "CONTAINER")]
+    container: Option<String>,
     #[command(flatten)]
     rest: Rest,
 }
@@ -155,6 +163,8 @@ enum What {
 pub struct Setting {
     what: What,
     words: Vec<String>,
+    /// The init container or sidecar whose image is set.
+    container: Option<String>,
     rest: Rest,
 }
 
@@ -164,6 +174,7 @@ impl ImageArgs {
         Setting {
             what: What::Image,
             words: self.words,
+            container: self.container.filter(|name| name != CONTAINER),
             rest: self.rest,
         }
     }
@@ -175,6 +186,7 @@ impl HostArgs {
         Setting {
             what: What::Host,
             words: self.words,
+            container: None,
             rest: self.rest,
         }
     }
@@ -186,6 +198,7 @@ impl PortArgs {
         Setting {
             what: What::Port,
             words: self.words,
+            container: None,
             rest: self.rest,
         }
     }
@@ -197,6 +210,7 @@ impl ServiceAccountArgs {
         Setting {
             what: What::ServiceAccount,
             words: self.words,
+            container: None,
             rest: self.rest,
         }
     }
@@ -204,7 +218,12 @@ impl ServiceAccountArgs {
 
 /// Runs the command.
 pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
-    let Setting { what, words, rest } = setting;
+    let Setting {
+        what,
+        words,
+        container,
+        rest,
+    } = setting;
     let (which, values) = what.split(kind, words, &rest.others)?;
     let cluster = kube.connect().await?.about(kind);
     let verb = Verb {
@@ -215,11 +234,34 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
         edit: &|object| {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let value = values.of(name).cloned();
+            if let Some(container) = &container {
+                return put_image(kind, object, container, value);
+            }
             what.put(kind, object, value);
             Ok(())
         },
     };
     change::run(&cluster, &which, rest.flags, verb, ui).await
+}
+
+/// Sets the image of an init container or a sidecar.
+fn put_image(kind: Kind, object: &mut Value, container: &str, image: Option<Value>) -> Result<()> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let pod = pod_of(kind, object);
+    let mut known = vec![CONTAINER.to_owned()];
+    for field in ["initContainers", "sidecars"] {
+        for one in pod.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
+            if one["name"] == container {
+                put(one, "image", image);
+                return Ok(());
+            }
+            known.extend(one["name"].as_str().map(ToOwned::to_owned));
+        }
+    }
+    Err(
+        Error::failed(format!("{name} has no container {container}: its image was not set"))
+            .why(format!("it has {}", formats::some(&known))),
+    )
 }
 
 /// What each object gets; nothing removes the field.
@@ -433,6 +475,29 @@ mod tests {
         error: a pod set has no host: nothing was done
           why:  its pods are reached through a Service of your own; an app has a Service and an Ingress
         "#);
+    }
+
+    #[test]
+    fn image_of_another_container_is_set_by_its_name() {
+        let other = |image: &str| json!([{"name": "proxy", "image": image}]);
+        let init = json!([{"name": "migrate", "image": "a"}]);
+        let pod = json!({"image": "a", "initContainers": init, "sidecars": other("a")});
+        let mut app = json!({"metadata": {"name": "shop"}, "spec": pod.clone()});
+        put_image(Kind::AppDeploy, &mut app, "proxy", Some(json!("b"))).unwrap();
+        assert_eq!(
+            app["spec"],
+            json!({"image": "a", "initContainers": init, "sidecars": other("b")})
+        );
+        let mut set = json!({"spec": {"template": pod}});
+        put_image(Kind::PodSet, &mut set, "migrate", Some(json!("b"))).unwrap();
+        assert_eq!(set["spec"]["template"]["initContainers"][0]["image"], "b");
+        let before = app.clone();
+        let refused = put_image(Kind::AppDeploy, &mut app, "cache", Some(json!("b"))).unwrap_err();
+        insta::assert_snapshot!(refused.text(&RenderOptions::default()), @r#"
+        error: shop has no container cache: its image was not set
+          why:  it has app, migrate, proxy
+        "#);
+        assert_eq!(app, before);
     }
 
     #[test]
