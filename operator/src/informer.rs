@@ -185,7 +185,7 @@ impl Informer {
         self.child.is_some_and(|kind| kind.api == ChildApi::Optional) && self.health().is_not_served()
     }
 
-    /// Returns how often a list or a watch has failed. That the server does not know an optional kind is no failure.
+    /// Returns how often a list or a watch has failed. An optional kind that the server does not know is not counted.
     #[must_use]
     pub fn errors(&self) -> u64 {
         if self.option().is_some() {

@@ -70,7 +70,7 @@ fn each_documented_metric_has_a_series() {
     assert!(value(&format!("controller_runtime_reconcile_errors_total{of_apps}")) >= 1.0);
     assert!(value(&format!("controller_runtime_max_concurrent_reconciles{of_apps}")) > 1.0);
     assert!(value("appdeploy_watch_lists_total{resource=\"appdeploys\"}") >= 1.0);
-    // That the cluster does not serve an optional kind is no failure.
+    // An optional kind that the cluster does not serve is not counted.
     let of_monitors = "{resource=\"podmonitors\"}";
     for (name, expected) in [("synced", 1), ("failing", 0), ("errors_total", 0), ("lists_total", 0)] {
         let line = format!("appdeploy_watch_{name}{of_monitors} {expected}");
