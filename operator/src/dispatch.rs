@@ -51,7 +51,8 @@ pub async fn dispatch(
             break;
         };
         while tasks.try_join_next().is_some() {}
-        if !controller.is_new(&key) && open.hold_back(&key) {
+        let is_early = !open.holds(&key);
+        if is_early && !controller.is_new(&key) && open.hold_back(&key) {
             queue.done(&key);
             continue;
         }
@@ -63,7 +64,6 @@ pub async fn dispatch(
         let reconcile = queue.liveness().join(format!("a reconcile of {kind}s"));
         let (queue, controller) = (queue.clone(), controller.clone());
         let (metrics, running, open) = (metrics.clone(), running.clone(), open.clone());
-        let is_early = !open.holds(&key);
         let span = span(kind, &key);
         let work = async move {
             let start = Instant::now();

@@ -69,7 +69,7 @@ impl Buckets {
         )
     }
 
-    /// Returns the smallest bound that 99 of 100 values do not exceed; `None` without values, or if there is none.
+    /// Returns the smallest bound that 99 of 100 values do not exceed; `None` without values, or if they exceed all bounds.
     pub fn most(&self) -> Option<f64> {
         let total = *self.0.get("+Inf")?;
         let wanted = (total * 99).div_ceil(100);
