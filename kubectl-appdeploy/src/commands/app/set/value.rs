@@ -224,7 +224,7 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
         container,
         rest,
     } = setting;
-    let (which, values) = what.split(kind, words, &rest.others)?;
+    let (which, values) = what.split(kind, words, &rest.others, container.as_deref())?;
     let cluster = kube.connect().await?.about(kind);
     let verb = Verb {
         example: what.example(),
@@ -235,7 +235,7 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let value = values.of(name).cloned();
             if let Some(container) = &container {
-                return put_image(kind, object, container, value);
+                return put_image(kind, object, container, value, cluster.flag());
             }
             what.put(kind, object, value);
             Ok(())
@@ -245,7 +245,7 @@ pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> 
 }
 
 /// Sets the image of an init container or a sidecar.
-fn put_image(kind: Kind, object: &mut Value, container: &str, image: Option<Value>) -> Result<()> {
+fn put_image(kind: Kind, object: &mut Value, container: &str, image: Option<Value>, flag: NextCommand) -> Result<()> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let pod = pod_of(kind, object);
     let mut known = vec![CONTAINER.to_owned()];
@@ -260,7 +260,8 @@ fn put_image(kind: Kind, object: &mut Value, container: &str, image: Option<Valu
     }
     Err(
         Error::failed(format!("{name} has no container {container}: its image was not set"))
-            .why(format!("it has {}", formats::some(&known))),
+            .why(format!("it has {}", formats::some(&known)))
+            .next(kind_info::of(kind).verb("describe", &name).and(flag)),
     )
 }
 
@@ -319,7 +320,13 @@ impl What {
     }
 
     /// Splits the words into names of objects and values.
-    fn split(self, kind: Kind, words: Vec<String>, others: &Others) -> Result<(Selection, Values)> {
+    fn split(
+        self,
+        kind: Kind,
+        words: Vec<String>,
+        others: &Others,
+        container: Option<&str>,
+    ) -> Result<(Selection, Values)> {
         if self == Self::Host && kind == Kind::PodSet {
             return Err(Error::usage("a pod set has no host: nothing was done")
                 .why("its pods are reached through a Service of your own; an app has a Service and an Ingress"));
@@ -328,7 +335,7 @@ impl What {
             let ([text], false) = (words.as_slice(), words.iter().any(|word| word.contains('='))) else {
                 // A name together with a selection.
                 others.select(words)?;
-                return Err(self.missing(kind, &[]));
+                return Err(self.missing(kind, &[], container));
             };
             let value = if text == "-" && self != Self::Image {
                 None
@@ -345,7 +352,7 @@ impl What {
                     (name, Some(self.value(kind, text)?))
                 }
                 (None, Some(name)) if !name.is_empty() && self != Self::Image => (name, None),
-                _ => return Err(self.missing(kind, &words)),
+                _ => return Err(self.missing(kind, &words, container)),
             };
             if values.insert(selection::name(kind, name)?.to_owned(), value).is_some() {
                 return Err(Error::usage(format!("{name} is named twice: nothing was done")));
@@ -368,7 +375,7 @@ impl What {
     }
 
     /// Returns the error for words without a value, or without a name.
-    fn missing(self, kind: Kind, words: &[String]) -> Error {
+    fn missing(self, kind: Kind, words: &[String], container: Option<&str>) -> Error {
         let looks_like_value = |word: &str| word.contains([':', '/', '.']) || word.parse::<u16>().is_ok();
         let (values, names): (Vec<&str>, Vec<&str>) = words
             .iter()
@@ -390,6 +397,11 @@ impl What {
             names => names
                 .iter()
                 .fold(command, |command, name| command.and(command!("{}={}", name, value))),
+        };
+        // Without it, the command would set the image of the application container.
+        let command = match container {
+            Some(container) => command.and(command!("-c {}", container)),
+            None => command,
         };
         Error::usage(format!("{lacking}: nothing was done")).next(command)
     }
@@ -417,9 +429,13 @@ mod tests {
     use crate::terminal::ui::RenderOptions;
 
     fn split(what: What, kind: Kind, words: &[&str], all: bool) -> String {
+        split_of(what, kind, words, all, None)
+    }
+
+    fn split_of(what: What, kind: Kind, words: &[&str], all: bool, container: Option<&str>) -> String {
         let words = words.iter().map(ToString::to_string).collect();
         let others = Others { selector: None, all };
-        match what.split(kind, words, &others) {
+        match what.split(kind, words, &others, container) {
             Ok((which, Values::All(value))) => format!("{:?} {}", which.names, value.unwrap_or_default()),
             Ok((which, Values::Each(values))) => format!("{:?} {}", which.names, json!(values)),
             Err(error) => error.text(&RenderOptions::default()),
@@ -446,6 +462,8 @@ mod tests {
             split(Image, Kind::AppDeploy, &["shop", "nginx"], true),
             split(Port, Kind::PodSet, &["workers=http"], false),
             split(Host, Kind::PodSet, &["workers=a.example.com"], false),
+            split_of(Image, Kind::AppDeploy, &["shop"], false, Some("proxy")),
+            split_of(Image, Kind::PodSet, &["nginx:1.27"], false, Some("proxy")),
         ];
         insta::assert_snapshot!(said.join("\n"), @r#"
         ["shop", "blog"] {"blog":"nginx","shop":"nginx:1.27"}
@@ -474,28 +492,34 @@ mod tests {
           next: kubectl appdeploy podset set port workers=8080
         error: a pod set has no host: nothing was done
           why:  its pods are reached through a Service of your own; an app has a Service and an Ingress
+        error: image missing for shop: nothing was done
+          next: kubectl appdeploy set image shop=IMAGE -c proxy
+        error: name missing for image nginx:1.27: nothing was done
+          next: kubectl appdeploy podset set image NAME=nginx:1.27 -c proxy
         "#);
     }
 
     #[test]
     fn image_of_another_container_is_set_by_its_name() {
+        let flag = || command!("-n {}", "blue");
         let other = |image: &str| json!([{"name": "proxy", "image": image}]);
         let init = json!([{"name": "migrate", "image": "a"}]);
         let pod = json!({"image": "a", "initContainers": init, "sidecars": other("a")});
         let mut app = json!({"metadata": {"name": "shop"}, "spec": pod.clone()});
-        put_image(Kind::AppDeploy, &mut app, "proxy", Some(json!("b"))).unwrap();
+        put_image(Kind::AppDeploy, &mut app, "proxy", Some(json!("b")), flag()).unwrap();
         assert_eq!(
             app["spec"],
             json!({"image": "a", "initContainers": init, "sidecars": other("b")})
         );
         let mut set = json!({"spec": {"template": pod}});
-        put_image(Kind::PodSet, &mut set, "migrate", Some(json!("b"))).unwrap();
+        put_image(Kind::PodSet, &mut set, "migrate", Some(json!("b")), flag()).unwrap();
         assert_eq!(set["spec"]["template"]["initContainers"][0]["image"], "b");
         let before = app.clone();
-        let refused = put_image(Kind::AppDeploy, &mut app, "cache", Some(json!("b"))).unwrap_err();
+        let refused = put_image(Kind::AppDeploy, &mut app, "cache", Some(json!("b")), flag()).unwrap_err();
         insta::assert_snapshot!(refused.text(&RenderOptions::default()), @r#"
         error: shop has no container cache: its image was not set
           why:  it has app, migrate, proxy
+          next: kubectl appdeploy describe shop -n blue
         "#);
         assert_eq!(app, before);
     }
