@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use model::ChildKind;
-use model::children::Api as ChildApi;
 use tokio::time::sleep;
 use tracing::info;
 
@@ -17,6 +17,7 @@ use crate::key::Key;
 use crate::queue::{Priority, Queue};
 use crate::reduced::{Reduce, Reduced};
 use crate::stores::children::reading;
+use crate::stores::definition::Definition;
 use crate::stores::{AnyStore, Store};
 use crate::watch::{Health, Watch};
 
@@ -46,6 +47,17 @@ pub fn waking(queue: &Arc<Queue<Key>>) -> Wake {
     Arc::new(move |owners, priority| owners.into_iter().for_each(|owner| queue.add(owner, priority)))
 }
 
+/// The objects of a kind that an informer watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Select {
+    /// All.
+    All,
+    /// Those that a label selector matches.
+    Labels(String),
+    /// The one of this name.
+    Name(String),
+}
+
 /// What an informer watches.
 pub struct Source<R: Reduce> {
     /// Its name in metrics, logs and probes: the plural name of the kind.
@@ -54,8 +66,8 @@ pub struct Source<R: Reduce> {
     pub api: ApiResource,
     /// Whether the kind has namespaces.
     pub is_namespaced: bool,
-    /// The label selector, if not all objects are watched.
-    pub labels: Option<String>,
+    /// The objects that are watched.
+    pub select: Select,
     /// Whether readiness depends on it.
     pub need: Need,
     /// The store that it feeds.
@@ -82,13 +94,20 @@ pub struct Informer {
     resource: &'static str,
     api: ApiResource,
     is_namespaced: bool,
+    /// The name of the only object that is watched.
+    name: Option<String>,
     need: Need,
     store: Arc<dyn AnyStore>,
     /// The kind of child that it reads.
     child: Option<&'static ChildKind>,
+    /// The definition of its kind, if not every cluster has it.
+    definition: Option<Arc<Definition>>,
     is_for_new_objects: bool,
-    watch: Box<dyn Fn(Client, Option<String>, Duration) -> BoxFuture<'static, ()> + Send + Sync>,
+    watch: Box<Begin>,
 }
+
+/// Begins a watch in a namespace, or in all.
+type Begin = dyn Fn(&Scopes, Option<String>, Option<Arc<Definition>>) -> BoxFuture<'static, ()> + Send + Sync;
 
 impl<R: Reduce> From<Source<R>> for Informer {
     fn from(source: Source<R>) -> Self {
@@ -96,24 +115,26 @@ impl<R: Reduce> From<Source<R>> for Informer {
             resource,
             api,
             is_namespaced,
-            labels,
+            select,
             need,
             store,
             wake,
             on_vanish,
         } = source;
-        let config = ListParams {
-            label_selector: labels,
-            ..ListParams::default()
+        let name = match &select {
+            Select::Name(name) => Some(name.clone()),
+            Select::All | Select::Labels(_) => None,
         };
+        let config = select.params();
         let (kind, cache) = (api.clone(), store.clone());
-        let watch = move |client: Client, scope: Option<String>, resync: Duration| -> BoxFuture<'static, ()> {
+        let watch = move |scopes: &Scopes, scope: Option<String>, definition: Option<Arc<Definition>>| {
+            let (client, resync) = (scopes.client.clone(), scopes.resync);
             let api: Api<Reduced<R>> = match &scope {
                 Some(namespace) => Api::namespaced_with(client, namespace, &kind),
                 None => Api::all_with(client, &kind),
             };
             let (config, cache, wake, on_vanish) = (config.clone(), cache.clone(), wake.clone(), on_vanish.clone());
-            Box::pin(async move {
+            let watch = async move {
                 let watch = Watch::<R> {
                     resource,
                     api,
@@ -125,29 +146,45 @@ impl<R: Reduce> From<Source<R>> for Informer {
                     on_vanish: on_vanish
                         .as_deref()
                         .map(|on_vanish| on_vanish as &(dyn Fn(Key, R::Value) + Sync)),
+                    definition: definition.as_deref(),
                 };
                 watch.run().await;
-            })
+            };
+            watch.boxed()
         };
         Self {
             resource,
             api,
             is_namespaced,
+            name,
             need,
             store,
             child: None,
+            definition: None,
             is_for_new_objects: false,
             watch: Box::new(watch),
         }
     }
 }
 
+impl Select {
+    fn params(&self) -> ListParams {
+        let params = ListParams::default();
+        match self {
+            Self::All => params,
+            Self::Labels(selector) => params.labels(selector),
+            Self::Name(name) => params.fields(&format!("metadata.name={name}")),
+        }
+    }
+}
+
 impl Informer {
-    /// Reads the objects as children of a kind.
+    /// Reads the objects as children of a kind. An optional kind has a definition.
     #[must_use]
-    pub fn of_children(self, kind: &'static ChildKind) -> Self {
+    pub fn of_children(self, kind: &'static ChildKind, definition: Option<Arc<Definition>>) -> Self {
         Self {
             child: Some(kind),
+            definition,
             ..self
         }
     }
@@ -182,7 +219,7 @@ impl Informer {
     /// Whether it watches an optional kind of children that the server does not know.
     #[must_use]
     pub fn is_missing_option(&self) -> bool {
-        self.child.is_some_and(|kind| kind.api == ChildApi::Optional) && self.health().is_not_served()
+        self.definition.is_some() && self.health().is_not_served()
     }
 
     /// Returns how often a list or a watch has failed. An optional kind that the server does not know is not counted.
@@ -198,8 +235,9 @@ impl Informer {
     /// Returns whether the server knows an optional kind of children, and how often it stopped to. `None` for other kinds.
     #[must_use]
     pub fn option(&self) -> Option<(bool, u64)> {
-        let is_optional = self.child.is_some_and(|kind| kind.api == ChildApi::Optional);
-        is_optional.then(|| (!self.health().is_not_served(), self.health().removals()))
+        self.definition
+            .is_some()
+            .then(|| (!self.health().is_not_served(), self.health().removals()))
     }
 
     /// Returns the store that it feeds.
@@ -240,7 +278,7 @@ impl Informer {
     }
 
     async fn watch(&self, scopes: &Scopes, scope: Option<String>) {
-        let watch = (self.watch)(scopes.client.clone(), scope, scopes.resync);
+        let watch = (self.watch)(scopes, scope, self.definition.clone());
         match self.child {
             Some(kind) => reading(kind, watch).await,
             None => watch.await,
@@ -253,6 +291,7 @@ impl Informer {
         review.spec.resource_attributes = Some(ResourceAttributes {
             group: Some(self.api.group.clone()),
             resource: Some(self.api.plural.clone()),
+            name: self.name.clone(),
             verb: Some("list".into()),
             ..ResourceAttributes::default()
         });

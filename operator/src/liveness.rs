@@ -180,6 +180,7 @@ mod tests {
                 kind,
                 wake,
                 on_vanish: None,
+                definition: None,
             };
             watch.run().await;
         });

@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
     use crate::controller::Controller;
-    use crate::informer::{Informer, Source, waking};
+    use crate::informer::{Informer, Select, Source, waking};
     use crate::key::Key;
     use crate::object_state::ObjectStates;
     use crate::object_state::retry::Retries;
@@ -201,7 +201,7 @@ mod tests {
                 resource: "classes",
                 api: ApiResource::erase::<IngressClass>(&()),
                 is_namespaced: false,
-                labels: None,
+                select: Select::All,
                 need: Need::Always,
                 store: self.store.clone(),
                 wake: waking(&self.queue),

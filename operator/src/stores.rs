@@ -3,6 +3,7 @@
 mod additions;
 pub mod children;
 pub mod config_maps;
+pub mod definition;
 pub mod hosts;
 pub mod queue_outputs;
 pub mod set_pods;
@@ -230,6 +231,12 @@ impl Reduce for Classes {
 
     fn reduce(object: Parts<'_>) -> Option<Item<bool>> {
         Some(ingress_class(&object.meta))
+    }
+}
+
+impl Equivalent for () {
+    fn is_equivalent(&self, (): &Self) -> bool {
+        true
     }
 }
 

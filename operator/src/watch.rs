@@ -30,7 +30,7 @@ use crate::liveness::Pulse;
 use crate::queue::Priority;
 use crate::reduced::{Outcome, Reduce, Reduced, reduce};
 use crate::stores::Store;
-use crate::stores::children::reads_optional_kind;
+use crate::stores::definition::Definition;
 
 use backoff::WatchBackoff;
 use collection::{Collection, DEADLINE, Start, no_answer};
@@ -64,6 +64,8 @@ pub struct Watch<'a, R: Reduce> {
     /// watch selects: the event is the same. Objects that [`Cache::forget`](crate::cache::Cache::forget) has removed are not
     /// reported.
     pub on_vanish: Option<&'a (dyn Fn(Key, R::Value) + Sync)>,
+    /// The definition of the kind, if not every cluster has it. While it is absent, only this is watched.
+    pub definition: Option<&'a Definition>,
 }
 
 /// A watch after its list.
@@ -143,17 +145,25 @@ impl<R: Reduce> Watch<'_, R> {
                         has_initial_events = false;
                     }
                     Err(error) => {
-                        self.report(&error);
-                        backoff.failed().await;
+                        self.failed(&error, &mut backoff, pulse).await;
                         continue;
                     }
                 }
             }
             match self.list_in_pages(collection, pulse).await {
                 Ok(position) => return position,
-                Err(error) => self.report(&error),
+                Err(error) => self.failed(&error, &mut backoff, pulse).await,
             }
-            backoff.failed().await;
+        }
+    }
+
+    /// Records that a list has failed, and waits until it is to be tried again. Where the operator may not read the definition of an
+    /// optional kind, it asks for the kind once in each resync period.
+    async fn failed(&self, error: &Error, backoff: &mut WatchBackoff, pulse: &Pulse) {
+        self.report(error);
+        backoff.failed().await;
+        if let Some(definition) = self.definition.filter(|_| error.obstacle() == Obstacle::NotServed) {
+            let _ = pulse.beating(timeout(self.resync, definition.exists())).await;
         }
     }
 
@@ -257,7 +267,7 @@ impl<R: Reduce> Watch<'_, R> {
             if let Some(error) = &error {
                 self.report(error);
                 // With the definition of a kind, all of its objects were deleted.
-                if error.is_expired() || error.obstacle() == Obstacle::NotServed && reads_optional_kind() {
+                if error.is_expired() || error.obstacle() == Obstacle::NotServed && self.definition.is_some() {
                     return;
                 }
             }
@@ -334,7 +344,7 @@ impl<R: Reduce> Watch<'_, R> {
 
     fn report(&self, error: &Error) {
         let (resource, namespace) = (self.resource, self.scope);
-        let is_optional = error.obstacle() == Obstacle::NotServed && reads_optional_kind();
+        let is_optional = error.obstacle() == Obstacle::NotServed && self.definition.is_some();
         let is_expected = error.is_of_a_new_kind() || is_optional;
         let (obstacle, error) = (error.obstacle(), error.message(resource));
         // Once for each error, not for each attempt.

@@ -15,7 +15,7 @@ use operator::cache::{Equivalent, Item};
 use operator::client;
 use operator::controller::Controller;
 use operator::deps::Deps;
-use operator::informer::{Informer, Need, Source, waking};
+use operator::informer::{Informer, Need, Select, Source, waking};
 use operator::key::Key;
 use operator::object_state::ObjectStates;
 use operator::object_state::retry::Retries;
@@ -99,7 +99,7 @@ impl Controller for Copier {
             resource: "configmaps",
             api: ApiResource::erase::<ConfigMap>(&()),
             is_namespaced: true,
-            labels: Some(LABEL.to_owned()),
+            select: Select::Labels(LABEL.to_owned()),
             need: Need::Always,
             store: self.store.clone(),
             wake: waking(&self.queue),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Cluster-scoped resources, which can't be granted in a namespace. An operator of some namespaces works without them.
-const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
+const OF_THE_CLUSTER: [&str; 2] = ["ingressclasses", "customresourcedefinitions"];
 
 /// The resource that is only used for admission.
 const ASKED_FOR_ADMISSION: &str = "localsubjectaccessreviews";

@@ -143,8 +143,15 @@ fn olm_grants_the_same_rights() {
     );
     assert_eq!(of_namespaces.intersection(&of_the_cluster).count(), 0);
     // All other resources are namespaced, so no other right is cluster-wide.
-    let ingress_classes = ["list", "watch"].map(|verb| format!("{verb} ingressclasses.networking.k8s.io null"));
-    assert_eq!(of_the_cluster, BTreeSet::from(ingress_classes));
+    let verbs = ["list", "watch"].into_iter();
+    let expected = verbs.flat_map(|verb| {
+        let one = r#"["podmonitors.monitoring.coreos.com"]"#;
+        [
+            format!("{verb} ingressclasses.networking.k8s.io null"),
+            format!("{verb} customresourcedefinitions.apiextensions.k8s.io {one}"),
+        ]
+    });
+    assert_eq!(of_the_cluster, expected.collect());
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::apply::pods::CONCURRENCY;
 use crate::call::Caller;
 use crate::controller::Controller;
 use crate::deps::Deps;
-use crate::informer::{Informer, Need, Source, waking};
+use crate::informer::{Informer, Need, Select, Source, waking};
 use crate::key::Key;
 use crate::object_state::ObjectStates;
 use crate::object_state::progress::Progress;
@@ -133,7 +133,7 @@ impl Controller for Reconciler {
             resource: "podset-pods",
             api: ApiResource::erase::<Pod>(&()),
             is_namespaced: true,
-            labels: Some(crd::label::PODSET.to_owned()),
+            select: Select::Labels(crd::label::PODSET.to_owned()),
             need: Need::Always,
             store: self.stores.set_pods.kind.clone(),
             wake: waking(&self.queue),

@@ -27,7 +27,7 @@ use super::stored::{Stored as _, informer, ready_states};
 use crate::call::{CallError, Caller};
 use crate::controller::Controller;
 use crate::deps::Deps;
-use crate::informer::{Informer, Need, Source, Wake, waking};
+use crate::informer::{Informer, Need, Select, Source, Wake, waking};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::object_state::ObjectStates;
@@ -118,7 +118,7 @@ impl Controller for Reconciler {
             resource: "configmaps",
             api: ApiResource::erase::<ConfigMap>(&()),
             is_namespaced: true,
-            labels: Some(format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE)),
+            select: Select::Labels(format!("{}={}", crd::label::MANAGED_BY, crd::label::MANAGED_BY_VALUE)),
             need: Need::Helps,
             store: self.stores.queue_outputs.clone(),
             wake: waking(&self.queue),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crd::{AppDeploy, AppQueue, PodSet};
 use kube::discovery::ApiResource;
 
-use crate::informer::{Informer, Need, Source, Wake};
+use crate::informer::{Informer, Need, Select, Source, Wake};
 use crate::key::Key;
 use crate::primary::{Primary, ReadyState, Root};
 use crate::stores::{Store, Stores};
@@ -66,7 +66,7 @@ pub fn informer<K: Stored>(stores: &Stores, need: Need, wake: Wake) -> Informer 
         resource: K::NAMES.plural,
         api: ApiResource::erase::<K>(&()),
         is_namespaced: true,
-        labels: None,
+        select: Select::All,
         need,
         store: K::store(stores).clone(),
         wake,

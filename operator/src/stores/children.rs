@@ -6,6 +6,7 @@ use kube::discovery::ApiResource;
 use model::children::Api;
 use model::{CHILDREN, Child, ChildId, ChildKind, Failure, Observed, children};
 
+use super::definition::Definition;
 use super::{MAX_OBJECT, Store};
 use crate::cache::{Equivalent, Item};
 use crate::key::Key;
@@ -17,6 +18,8 @@ pub struct Children {
     kinds: &'static [&'static ChildKind],
     /// One for each kind, in the same order.
     caches: Vec<Arc<Store<Arc<Child>>>>,
+    /// Those of the optional kinds.
+    definitions: Vec<(&'static ChildKind, Arc<Definition>)>,
     /// Stands for a kind that is not in the table. It is never listed, so nothing of it is written.
     none: Arc<Store<Arc<Child>>>,
 }
@@ -31,8 +34,10 @@ impl Children {
     /// Returns empty caches for these kinds.
     #[must_use]
     pub fn of_kinds(kinds: &'static [&'static ChildKind]) -> Self {
+        let optional = kinds.iter().filter(|kind| kind.api == Api::Optional);
         Self {
             kinds,
+            definitions: optional.map(|kind| (*kind, Arc::default())).collect(),
             caches: kinds.iter().map(|_| Arc::default()).collect(),
             none: Arc::default(),
         }
@@ -101,6 +106,13 @@ impl Children {
         served.map(|(kind, _)| kind).collect()
     }
 
+    /// Returns the definition of an optional kind.
+    #[must_use]
+    pub fn definition(&self, kind: &ChildKind) -> Option<&Arc<Definition>> {
+        let mut all = self.definitions.iter();
+        all.find(|(known, _)| *known == kind).map(|(_, definition)| definition)
+    }
+
     /// Returns each kind with its store.
     pub fn all(&self) -> impl Iterator<Item = (&'static ChildKind, &Arc<Store<Arc<Child>>>)> {
         self.kinds.iter().copied().zip(&self.caches)
@@ -134,12 +146,6 @@ tokio::task_local! {
 /// Runs a watch or a request that reads [`ChildObject`]s of a kind.
 pub async fn reading<T>(kind: &'static ChildKind, reads: impl Future<Output = T>) -> T {
     READING.scope(kind, reads).await
-}
-
-/// Whether the current task reads children of a kind that not every cluster serves.
-#[must_use]
-pub fn reads_optional_kind() -> bool {
-    READING.try_with(|kind| kind.api == Api::Optional).unwrap_or_default()
 }
 
 /// A child as lists, watches and answers show it. It can be parsed only within [`reading`].

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::cache::{Equivalent, Item};
+use crate::cache::Item;
 use crate::reduced::Parts;
 
 fn item(name: &str, version: u64) -> Item<()> {
@@ -28,12 +28,6 @@ fn item(name: &str, version: u64) -> Item<()> {
         key,
         version: version.to_string(),
         value: (),
-    }
-}
-
-impl Equivalent for () {
-    fn is_equivalent(&self, (): &Self) -> bool {
-        true
     }
 }
 
@@ -241,6 +235,7 @@ async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64
             woken.lock().unwrap().extend(names);
         },
         on_vanish: None,
+        definition: None,
     };
     let run = async {
         tokio::select! {
@@ -470,4 +465,55 @@ async fn demanded_list_begins_immediately() {
         began.elapsed() < Duration::from_secs(60),
         "it did not wait for the resync"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn optional_kind_is_requested_again_when_it_is_defined() {
+    let store = Arc::new(Store::<()>::default());
+    let definition = Arc::new(Definition::default());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    let service = service_fn(move |_: http::Request<Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, Infallible>(Refusal(404).respond()) }
+    });
+    let watch = Watch::<Plain> {
+        resource: "configmaps",
+        api: Api::all_with(Client::new(service, "default"), &ApiResource::erase::<ConfigMap>(&())),
+        scope: None,
+        config: ListParams::default(),
+        resync: Duration::from_secs(3600),
+        kind: &store,
+        wake: &|_, _| {},
+        on_vanish: None,
+        definition: Some(&definition),
+    };
+    let changed = Definition::waking(&definition);
+    let minutes = |count: u64| sleep(Duration::from_secs(60 * count));
+    let steps = async {
+        let asked = || requests.load(Ordering::Relaxed);
+        minutes(50).await;
+        assert_eq!(asked(), 1);
+        minutes(50).await;
+        assert_eq!(asked(), 2, "once in a resync period");
+        assert!(store.liveness.stuck().is_empty() && store.health.is_not_served());
+
+        definition.store.cache.upsert(item("configmaps", 1));
+        changed(Vec::new(), Priority::Change);
+        sleep(Duration::from_secs(1)).await;
+        assert!(
+            asked() > 3,
+            "the server begins to serve it a moment after its definition appears"
+        );
+        definition.store.cache.remove(&item("configmaps", 1).key, "2");
+        changed(Vec::new(), Priority::Change);
+        minutes(1).await;
+        let before = asked();
+        minutes(50).await;
+        assert_eq!(asked(), before);
+    };
+    tokio::select! {
+        () = watch.run() => {}
+        () = steps => {}
+    }
 }

@@ -70,6 +70,7 @@ impl Configuration {
             kind: &self.known,
             wake: &|_, _| changed.notify_one(),
             on_vanish: None,
+            definition: None,
         };
         watch.run().await;
     }

@@ -107,6 +107,7 @@ impl CertificateManager {
             kind: &self.secret,
             wake: &|_, _| self.changed.notify_one(),
             on_vanish: None,
+            definition: None,
         };
         watch.run().await;
     }

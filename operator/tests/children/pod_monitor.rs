@@ -49,6 +49,8 @@ fn api_that_appears_and_disappears_moves_the_metrics_and_restarts_no_pod() {
     let of_plain = version(SERVICE, "plain");
 
     // The API appears.
+    let requested = cluster.control_plane.audit().all().unwrap().on("podmonitors");
+    assert_eq!(requested.count(), 1, "its definition is watched instead");
     let mark = shop.mark();
     cluster.install_pod_monitors();
     let monitor = shop.until_there(POD_MONITOR, "shop");

@@ -143,7 +143,12 @@ fn new_leader_with_late_watches_of_children_repeats_nothing() {
 #[test]
 fn new_leader_lists_again_what_decisions_depend_on() {
     let takeover = Takeover::new();
-    let of_status = ["configmaps", "ingressclasses", "pods of apps"];
+    let of_status = [
+        "configmaps",
+        "customresourcedefinitions",
+        "ingressclasses",
+        "pods of apps",
+    ];
     let decisive = [
         "appdeploys",
         "appqueues",

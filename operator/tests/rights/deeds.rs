@@ -174,9 +174,11 @@ pub fn leave_a_stray_pod(space: &Namespace) {
     make_set(space);
 }
 
+/// It is the pod of the set, or was deleted after that, because the set had created another. A pod that it has not adopted is never
+/// deleted.
 pub fn stray_is_adopted(space: &Namespace) {
     let owner = space.get(PODSET, "set");
-    space.until(POD, "stray", "it is taken in", |pod| {
-        text(pod, "/metadata/ownerReferences/0/uid") == uid(&owner)
+    space.until(POD, "stray", "it is adopted", |pod| {
+        pod.is_null() || text(pod, "/metadata/ownerReferences/0/uid") == uid(&owner)
     });
 }

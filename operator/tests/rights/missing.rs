@@ -22,8 +22,8 @@ use crate::rights::deeds::{
 };
 use crate::rights::lacking::{Lacking, Right, granted, rights};
 use crate::rights::monitors::{
-    change_the_monitor, drop_the_monitor, has_monitor, make_monitor, monitor_is_changed, monitor_is_deleted,
-    monitor_is_recreated, take_the_name_of_the_monitor,
+    change_the_monitor, drop_the_monitor, has_monitor, make_monitor, monitor_follows_its_api, monitor_is_changed,
+    monitor_is_deleted, monitor_is_recreated, take_the_name_of_the_monitor,
 };
 use crate::rights::queues::{
     change_the_output, lose_the_queue, make_queue, output_is_recreated, output_is_restored, queue_is_ready, queue_says,
@@ -254,16 +254,15 @@ fn cases_of_queues() -> Vec<Case> {
 
 /// What is asked for in the whole cluster alone.
 fn cases_of_the_cluster() -> Vec<Case> {
-    ["list", "watch"]
-        .map(|verb| {
-            case(
-                (verb, NETWORK, "ingressclasses"),
-                Log,
-                make_app_of_a_class,
-                knows_the_class,
-            )
-        })
-        .into()
+    let of_verb = |verb| {
+        let classes = (verb, NETWORK, "ingressclasses");
+        let definitions = (verb, "apiextensions.k8s.io", "customresourcedefinitions");
+        [
+            case(classes, Log, make_app_of_a_class, knows_the_class),
+            case(definitions, Log, make_monitor, monitor_follows_its_api),
+        ]
+    };
+    ["list", "watch"].into_iter().flat_map(of_verb).collect()
 }
 
 fn cluster() -> Arc<Cluster> {
@@ -333,7 +332,7 @@ fn miss_each(cases: Vec<Case>) {
 }
 
 #[test]
-fn missing_right_to_ingress_classes_is_reported_until_it_is_granted() {
+fn missing_right_in_the_cluster_is_reported_until_it_is_granted() {
     for case in cases_of_the_cluster() {
         let cluster = Arc::new(Cluster::start(without_initial_events()));
         miss(&case, &Lacking::start_for_all(&cluster, case.right));

@@ -22,6 +22,11 @@ pub fn has_monitor(space: &Namespace) {
     app_says(space, "");
 }
 
+pub fn monitor_follows_its_api(space: &Namespace) {
+    space.cluster.install_pod_monitors();
+    has_monitor(space);
+}
+
 pub fn monitor_is_recreated(space: &Namespace) {
     has_monitor(space);
     let before = space.get(POD_MONITOR, "shop");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What lives in no namespace, and so can't be granted in one. The operator does without it.
-const OF_THE_CLUSTER: [&str; 1] = ["ingressclasses"];
+const OF_THE_CLUSTER: [&str; 2] = ["ingressclasses", "customresourcedefinitions"];
 
 /// Returns a manifest for an operator of some namespaces: cluster-wide rights become the same rights in each of them.
 pub fn in_each(manifest: Value, namespaces: &[String]) -> Vec<Value> {

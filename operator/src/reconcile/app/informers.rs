@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crd::AppDeploy;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::networking::v1::IngressClass;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::discovery::ApiResource;
 use model::children::Api;
 use model::{Child, ChildKind};
 
 use crate::guard::guarded;
-use crate::informer::{Informer, Need, Source, Wake, waking};
+use crate::informer::{Informer, Need, Select, Source, Wake, waking};
 use crate::key::Key;
 use crate::primary::Primary as _;
 use crate::queue::{Priority, Queue};
@@ -18,6 +19,7 @@ use crate::reconcile::stored::{Stored as _, informer};
 use crate::reduced::Reduce as _;
 use crate::stores::children::{ChildObject, api_resource};
 use crate::stores::config_maps::ConfigMapVersions;
+use crate::stores::definition::{Defined, Definition};
 use crate::stores::{AppPods, Classes, Store, Stores};
 
 /// Returns the informers of AppDeploys, their children and pods, and the cluster's IngressClasses.
@@ -30,7 +32,7 @@ pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
         resource: "pods",
         api: ApiResource::erase::<Pod>(&()),
         is_namespaced: true,
-        labels: Some(crd::label::APP.to_owned()),
+        select: Select::Labels(crd::label::APP.to_owned()),
         need: Need::Helps,
         store: stores.pods.clone(),
         wake,
@@ -40,13 +42,14 @@ pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
         resource: "ingressclasses",
         api: ApiResource::erase::<IngressClass>(&()),
         is_namespaced: false,
-        labels: None,
+        select: Select::All,
         need: Need::Helps,
         store: stores.ingress_classes.clone(),
         wake: waking_all(stores, queue),
         on_vanish: None,
     };
     all.extend([pods.into(), classes.into()]);
+    all.extend(definitions(stores));
     all
 }
 
@@ -57,7 +60,7 @@ pub fn config_maps(stores: &Arc<Stores>) -> Informer {
         resource: ConfigMapVersions::resource(),
         api: ApiResource::erase::<ConfigMap>(&()),
         is_namespaced: true,
-        labels: None,
+        select: Select::All,
         need: Need::Helps,
         store: maps.versions.clone(),
         wake: Arc::new(move |changed, priority| maps.wake(&changed, priority)),
@@ -74,7 +77,7 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
             resource: kind.plural,
             api: api_resource(kind),
             is_namespaced: true,
-            labels: Some(ours.clone()),
+            select: Select::Labels(ours.clone()),
             need: match kind.api {
                 Api::Required => Need::Always,
                 Api::Optional => Need::IfServed,
@@ -83,7 +86,7 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
             wake: if kind.serves_hosts { wake_claimants } else { wake }.clone(),
             on_vanish: None,
         };
-        let informer = Informer::from(source).of_children(kind);
+        let informer = Informer::from(source).of_children(kind, stores.children.definition(kind).cloned());
         // Which app has a host is known when these and the apps were listed. Which children an app has depends on the optional kinds
         // that the server knows.
         if kind.serves_hosts || kind.api == Api::Optional {
@@ -93,6 +96,24 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
         }
     };
     stores.children.all().map(informer).collect()
+}
+
+/// Returns the informers of the definitions of the optional kinds.
+fn definitions(stores: &Stores) -> impl Iterator<Item = Informer> {
+    stores.children.all().filter_map(|(kind, _)| {
+        let definition = stores.children.definition(kind)?;
+        let source = Source::<Defined> {
+            resource: Defined::resource(),
+            api: ApiResource::erase::<CustomResourceDefinition>(&()),
+            is_namespaced: false,
+            select: Select::Name(format!("{}.{}", kind.plural, kind.group)),
+            need: Need::Helps,
+            store: definition.store.clone(),
+            wake: Definition::waking(definition),
+            on_vanish: None,
+        };
+        Some(source.into())
+    })
 }
 
 /// An app that changes concerns also the apps that claim the same host, or that it has left one to.
