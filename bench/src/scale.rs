@@ -3,7 +3,7 @@
 mod times;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,20 +138,19 @@ impl Bench<'_> {
 
         // Where the Lease is.
         stage.cluster.apply(&manifest("manager/namespace")?)?;
-        let mut leader = stage.start_with(&["--leader-elect"])?;
-        leader.until_ready()?;
-        leader.until_quiet()?;
+        let mut leader = Leader::start(&entry, stage.cluster.kubeconfig(), &stage.cluster.log(), 0)?;
+        leader.program.until_quiet()?;
         let mut changes = Vec::new();
         for (number, disturbance) in Disturbance::ALL.into_iter().enumerate() {
             (self.note)(&format!("changes images, {}", disturbance.words()));
             let (next, seen) = change(&stage, leader, disturbance, &image(10 + number))?;
             changes.push(seen);
             leader = next;
-            leader.until_quiet()?;
+            leader.program.until_quiet()?;
         }
         (self.note)("pods fail");
-        let pods = fail_pods(&stage, &mut leader)?;
-        leader.stop()?;
+        let pods = fail_pods(&stage, &mut leader.program)?;
+        leader.program.stop()?;
         Ok(Figures {
             date: jiff::Timestamp::now().strftime("%F").to_string(),
             apps: self.apps,
@@ -163,6 +162,23 @@ impl Bench<'_> {
             changes,
             pods,
         })
+    }
+}
+
+/// An operator that takes part in the election.
+struct Leader {
+    program: Program,
+    /// Stands for its pod. A restarted container is in the same one.
+    pod: usize,
+}
+
+impl Leader {
+    /// Starts it, and waits until it is ready.
+    fn start(entry: &Entry, kubeconfig: &Path, log: &Path, pod: usize) -> Result<Self> {
+        let uid = pod.to_string();
+        let mut program = Program::start_with(entry, kubeconfig, log, &["--leader-elect", "--pod-uid", &uid])?;
+        program.until_ready()?;
+        Ok(Self { program, pod })
     }
 }
 
@@ -182,40 +198,39 @@ impl Disturbance {
         match self {
             Self::Nothing => "nothing else happens",
             Self::RollingUpdate => "the operator is updated: a new one starts, then the old one is stopped",
-            Self::Kill => "the only operator is killed, and started again immediately",
+            Self::Kill => "the container of the only operator is killed, and started again immediately",
             Self::KillWithFollower => "the leader of two is killed",
         }
     }
 
     /// Lets it happen. Returns the operator that leads after that.
-    fn happen(self, mut leader: Program, start: impl Fn() -> Result<Program>) -> Result<Program> {
-        let ready = |mut program: Program| program.until_ready().map(|_| program);
+    fn happen(self, mut leader: Leader, start: impl Fn(usize) -> Result<Leader>) -> Result<Leader> {
         match self {
             Self::Nothing => Ok(leader),
             Self::RollingUpdate => {
-                let next = ready(start()?)?;
-                leader.stop()?;
+                let next = start(leader.pod + 1)?;
+                leader.program.stop()?;
                 Ok(next)
             }
             Self::Kill => {
-                leader.kill()?;
-                ready(start()?)
+                leader.program.kill()?;
+                start(leader.pod)
             }
             Self::KillWithFollower => {
-                let follower = ready(start()?)?;
-                leader.kill()?;
+                let follower = start(leader.pod + 1)?;
+                leader.program.kill()?;
                 Ok(follower)
             }
         }
     }
 }
 
-fn change(stage: &Stage<'_>, leader: Program, disturbance: Disturbance, image: &str) -> Result<(Program, Changes)> {
+fn change(stage: &Stage<'_>, leader: Leader, disturbance: Disturbance, image: &str) -> Result<(Leader, Changes)> {
     let changes = stage.changes(image, CHANGES)?;
-    let (before, pid) = (Times::of(&leader)?, leader.pid());
+    let (before, pid) = (Times::of(&leader.program)?, leader.program.pid());
     let (entry, kubeconfig) = (stage.entry, stage.cluster.kubeconfig());
     let log = stage.cluster.log();
-    let start = move || Program::start_with(entry, kubeconfig, &log, &["--leader-elect"]);
+    let start = move |pod| Leader::start(entry, kubeconfig, &log, pod);
     let (sent, leader) = thread::scope(|scope| {
         let happening = scope.spawn(move || {
             thread::sleep(DELAY);
@@ -228,8 +243,8 @@ fn change(stage: &Stage<'_>, leader: Program, disturbance: Disturbance, image: &
         (sent, leader)
     });
     let ((times_ms, lost), leader) = (sent?, leader?);
-    let after = Times::of(&leader)?;
-    let times = if leader.pid() == pid {
+    let after = Times::of(&leader.program)?;
+    let times = if leader.program.pid() == pid {
         after.since(&before)
     } else {
         after

@@ -231,7 +231,8 @@ async fn second_signal(sigterm: &mut Signal, sigint: &mut Signal) {
     warn!("received a second signal: exiting immediately");
 }
 
-/// Returns the leader elector of this process. Its identity is the name of the pod with a random suffix.
+/// Returns the leader elector of this process. Its identity is the name of the pod with its UID or, outside of a pod, with a random
+/// suffix: two processes on one machine are two candidates.
 fn elector(
     settings: &Settings,
     timings: Timings,
@@ -240,7 +241,11 @@ fn elector(
     fence: Fence,
 ) -> (Elector, Leadership) {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".into());
-    let identity = format!("{host}_{:08x}", fastrand::u32(..));
+    let suffix = settings
+        .pod_uid
+        .clone()
+        .unwrap_or_else(|| format!("{:08x}", fastrand::u32(..)));
+    let identity = format!("{host}_{suffix}");
     let caller = Caller::new(client, metrics, Fence::open());
     Elector::new(caller, settings.namespace.clone(), identity, timings, fence)
 }

@@ -79,6 +79,11 @@ pub struct Settings {
     #[arg(long, env = "APPDEPLOY_LEADER_ELECT_LEASE_DURATION", default_value = "15s", value_parser = lease_duration, value_name = "TIME")]
     pub leader_elect_lease_duration: Duration,
 
+    /// The UID of the operator's pod. A container that is restarted in the same pod continues the Lease of the one before, which has ended.
+    /// Default: each process is another candidate, which waits until the Lease of one that was killed has expired.
+    #[arg(long, env = "APPDEPLOY_POD_UID", value_name = "UID")]
+    pub pod_uid: Option<String>,
+
     /// Serve the admission webhooks. Followers serve them, too.
     #[arg(long, env = "APPDEPLOY_WEBHOOKS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set)]

@@ -40,13 +40,17 @@ impl Pair {
 
     /// Starts an operator as a user of its own, for the audit log, with a Lease of this duration.
     fn operator_with(&self, user: &str, seconds: u64) -> Operator {
+        self.operator_with_flags(user, seconds, &[])
+    }
+
+    fn operator_with_flags(&self, user: &str, seconds: u64, flags: &[&str]) -> Operator {
         let kubeconfig = self
             .cluster
             .control_plane
             .kubeconfig_for(user, &["system:masters"])
             .unwrap();
         let lease = format!("{seconds}s");
-        let flags = ["--leader-elect", "--leader-elect-lease-duration", &lease];
+        let flags = [&["--leader-elect", "--leader-elect-lease-duration", &lease], flags].concat();
         let operator = Operator::spawn(self.cluster.control_plane.folder(), &kubeconfig, &flags);
         operator.until_ready();
         operator
@@ -122,6 +126,24 @@ fn standby_takes_over_when_the_leader_is_killed() {
         killed.elapsed()
     );
     assert_eq!(taken["spec"]["leaseTransitions"], 1);
+}
+
+/// As after a crash: nobody waits until the Lease has expired.
+#[test]
+fn restarted_container_continues_its_lease() {
+    let pair = Pair::new();
+    let flags = ["--pod-uid", "7c0f5a0e"];
+    let first = pair.operator_with_flags("first", LONG, &flags);
+    let lease = pair.until_lease("it leads", |lease| holder(lease).ends_with("_7c0f5a0e"));
+    pair.space.settled_app("shop", web());
+    first.kill();
+    pair.space.set("shop", json!({"image": "nginx:1.28"}));
+    let _again = pair.operator_with_flags("first", LONG, &flags);
+    pair.space.until_reported("shop");
+    let now = pair.system.get(LEASE, LEASE_NAME);
+    assert_eq!(holder(&now), holder(&lease));
+    assert_eq!(now["spec"]["acquireTime"], lease["spec"]["acquireTime"]);
+    assert_eq!(now["spec"]["leaseTransitions"], 0);
 }
 
 #[test]
