@@ -178,12 +178,21 @@ fn install(control_plane: &ControlPlane, entry: &Entry) -> Result<()> {
         control_plane.apply(&manifest)?;
     }
     control_plane.apply(&furnishing().to_string())?;
+    // The API server opens the storage of a kind at its first request, and refuses that. In a cluster in use, all are open.
+    let is_installed = |names: &crd::Names| {
+        let mut files = entry.crds.iter();
+        files.any(|file| file.file_stem().is_some_and(|stem| stem == names.plural))
+    };
+    let installed = crd::Names::ALL.into_iter().filter(is_installed);
+    let paths = installed.map(|names| format!("/apis/{}/{}/{}", crd::GROUP, crd::VERSION, names.plural));
     let started = Instant::now();
-    while let Err(error) = control_plane.kubectl(&["get", "--raw", &path(None)]) {
-        if started.elapsed() > TIMEOUT {
-            return Err(error).context("the API server does not serve the CRD");
+    for path in paths.chain([path(None)]) {
+        while let Err(error) = control_plane.kubectl(&["get", "--raw", &path]) {
+            if started.elapsed() > TIMEOUT {
+                return Err(error).with_context(|| format!("the API server does not serve {path}"));
+            }
+            thread::sleep(Duration::from_millis(50));
         }
-        thread::sleep(Duration::from_millis(50));
     }
     Ok(())
 }
