@@ -128,7 +128,7 @@ fn standby_takes_over_when_the_leader_is_killed() {
     assert_eq!(taken["spec"]["leaseTransitions"], 1);
 }
 
-/// As after a crash: nobody waits until the Lease has expired.
+/// As after a crash: it does not wait until the Lease has expired.
 #[test]
 fn restarted_container_continues_its_lease() {
     let pair = Pair::new();

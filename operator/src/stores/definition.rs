@@ -6,7 +6,6 @@ use tokio::sync::watch as channel;
 
 use super::Store;
 use crate::cache::Item;
-use crate::informer::Wake;
 use crate::key::Key;
 use crate::reduced::{Parts, Reduce};
 
@@ -27,13 +26,9 @@ impl Definition {
         let _ = exists.wait_for(|exists| *exists).await;
     }
 
-    /// Returns what an event of its watch does.
-    #[must_use]
-    pub fn waking(definition: &Arc<Self>) -> Wake {
-        let definition = definition.clone();
-        Arc::new(move |_, _| {
-            definition.exists.send_replace(!definition.store.cache.is_empty());
-        })
+    /// Reads the store again, after an event of its watch.
+    pub fn update(&self) {
+        self.exists.send_replace(!self.store.cache.is_empty());
     }
 }
 

@@ -488,7 +488,6 @@ async fn optional_kind_is_requested_again_when_it_is_defined() {
         on_vanish: None,
         definition: Some(&definition),
     };
-    let changed = Definition::waking(&definition);
     let minutes = |count: u64| sleep(Duration::from_secs(60 * count));
     let steps = async {
         let asked = || requests.load(Ordering::Relaxed);
@@ -499,14 +498,14 @@ async fn optional_kind_is_requested_again_when_it_is_defined() {
         assert!(store.liveness.stuck().is_empty() && store.health.is_not_served());
 
         definition.store.cache.upsert(item("configmaps", 1));
-        changed(Vec::new(), Priority::Change);
+        definition.update();
         sleep(Duration::from_secs(1)).await;
         assert!(
             asked() > 3,
             "the server begins to serve it a moment after its definition appears"
         );
         definition.store.cache.remove(&item("configmaps", 1).key, "2");
-        changed(Vec::new(), Priority::Change);
+        definition.update();
         minutes(1).await;
         let before = asked();
         minutes(50).await;

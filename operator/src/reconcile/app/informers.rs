@@ -19,7 +19,7 @@ use crate::reconcile::stored::{Stored as _, informer};
 use crate::reduced::Reduce as _;
 use crate::stores::children::{ChildObject, api_resource};
 use crate::stores::config_maps::ConfigMapVersions;
-use crate::stores::definition::{Defined, Definition};
+use crate::stores::definition::Defined;
 use crate::stores::{AppPods, Classes, Store, Stores};
 
 /// Returns the informers of AppDeploys, their children and pods, and the cluster's IngressClasses.
@@ -101,7 +101,7 @@ fn children(stores: &Stores, wake: &Wake, wake_claimants: &Wake) -> Vec<Informer
 /// Returns the informers of the definitions of the optional kinds.
 fn definitions(stores: &Stores) -> impl Iterator<Item = Informer> {
     stores.children.all().filter_map(|(kind, _)| {
-        let definition = stores.children.definition(kind)?;
+        let definition = stores.children.definition(kind)?.clone();
         let source = Source::<Defined> {
             resource: Defined::resource(),
             api: ApiResource::erase::<CustomResourceDefinition>(&()),
@@ -109,7 +109,7 @@ fn definitions(stores: &Stores) -> impl Iterator<Item = Informer> {
             select: Select::Name(format!("{}.{}", kind.plural, kind.group)),
             need: Need::Helps,
             store: definition.store.clone(),
-            wake: Definition::waking(definition),
+            wake: Arc::new(move |_, _| definition.update()),
             on_vanish: None,
         };
         Some(source.into())
