@@ -7,6 +7,12 @@ use clap::Parser as _;
 use operator::settings::Settings;
 use operator::{client, run, telemetry};
 
+/// musl's allocator has one lock, and returns memory to the kernel with each burst of work: with it, the operator needs twice the
+/// processor time (docs/adr/0020-allocator.md).
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let settings = Settings::parse();
     let started = tokio::runtime::Builder::new_multi_thread()
