@@ -103,7 +103,7 @@ pub struct ContainerFields {
     /// The probes, if a health check is not precise enough. Either `healthCheck` or `probes` can be set. Default: those of
     /// the health check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Probes>,
+    pub probes: Option<Box<Probes>>,
 
     /// When nodes pull the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -87,7 +87,7 @@ pub struct Sidecar {
     /// The probes of the container. The pod is ready only while the readiness probe of each container succeeds, and the next
     /// container starts when the startup probe has succeeded. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Probes>,
+    pub probes: Option<Box<Probes>>,
 }
 
 /// A volume of the spec in a container.

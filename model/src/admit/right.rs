@@ -252,7 +252,7 @@ fn program(pod: &PodFields) -> PodFields {
             ports: Vec::new(),
             resources: None,
             health_check: None,
-            probes: commands(pod.container.probes.as_ref()),
+            probes: commands(pod.container.probes.as_deref()),
             ..pod.container.clone()
         },
         termination_grace_period_seconds: None,
@@ -265,7 +265,7 @@ fn program(pod: &PodFields) -> PodFields {
             .iter()
             .map(|sidecar| Sidecar {
                 container: without_resources(&sidecar.container),
-                probes: commands(sidecar.probes.as_ref()),
+                probes: commands(sidecar.probes.as_deref()),
             })
             .collect(),
         placement: None,
@@ -283,7 +283,7 @@ fn without_resources(container: &OtherContainer) -> OtherContainer {
 }
 
 /// Returns only the commands of probes.
-fn commands(probes: Option<&Probes>) -> Option<Probes> {
+fn commands(probes: Option<&Probes>) -> Option<Box<Probes>> {
     let command = |probe: Option<&Probe>| {
         let exec = probe?.exec.clone()?;
         Some(Probe {
@@ -297,7 +297,7 @@ fn commands(probes: Option<&Probes>) -> Option<Probes> {
         liveness: command(probes.liveness.as_ref()),
         startup: command(probes.startup.as_ref()),
     };
-    Some(commands).filter(|commands| *commands != Probes::default())
+    (commands != Probes::default()).then(|| Box::new(commands))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const ALWAYS: &str = "Always";
 /// that the others can use them.
 pub(super) fn render(pod: &PodFields, restricted: bool) -> Option<Vec<Container>> {
     let sidecars = pod.sidecars.iter().map(|sidecar| {
-        let probes = sidecar.probes.as_ref().map(as_written).unwrap_or_default();
+        let probes = sidecar.probes.as_deref().map(as_written).unwrap_or_default();
         Container {
             restart_policy: Some(ALWAYS.into()),
             startup_probe: probes.startup,

@@ -18,7 +18,7 @@ pub struct Health {
     /// The short form.
     pub check: Option<HealthCheck>,
     /// The probes, if the short form can't express them.
-    pub probes: Option<Probes>,
+    pub probes: Option<Box<Probes>>,
 }
 
 /// Reads the probes of a container that listens on `port`. The container must have the defaults of the API server.
@@ -41,7 +41,7 @@ pub fn read(container: &Value, port: Option<i32>) -> ReadSpec<Health> {
 }
 
 /// Reads the probes of a sidecar, which has no health check.
-pub fn read_probes(container: &Value) -> ReadSpec<Option<Probes>> {
+pub fn read_probes(container: &Value) -> ReadSpec<Option<Box<Probes>>> {
     let live = NAMES.map(|name| normalized(&container[name], container));
     let ReadSpec { value, unmapped } = as_written(&live, None);
     ReadSpec {
@@ -63,7 +63,7 @@ fn as_written(live: &[Value; 3], port: Option<i32>) -> ReadSpec<Health> {
     };
     let value = Health {
         check: None,
-        probes: Some(read).filter(|read| *read != Probes::default()),
+        probes: (read != Probes::default()).then(|| Box::new(read)),
     };
     let ours = rendered(&value, port);
     let mut unmapped = Vec::new();

@@ -79,7 +79,7 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
 }
 
 /// Returns probes without fields that have their default.
-fn normalized_probes(mut probes: Option<crd::Probes>) -> Option<crd::Probes> {
+fn normalized_probes(mut probes: Option<Box<crd::Probes>>) -> Option<Box<crd::Probes>> {
     if let Some(probes) = &mut probes {
         for probe in [&mut probes.readiness, &mut probes.liveness, &mut probes.startup] {
             let Some(probe) = probe else { continue };
@@ -95,7 +95,7 @@ fn normalized_probes(mut probes: Option<crd::Probes>) -> Option<crd::Probes> {
         }
     }
     // Kubernetes has no field for a pod without any.
-    probes.filter(|probes| *probes != crd::Probes::default())
+    probes.filter(|probes| **probes != crd::Probes::default())
 }
 
 fn text() -> impl Strategy<Value = String> {

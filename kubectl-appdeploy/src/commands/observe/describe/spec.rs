@@ -162,7 +162,7 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
             ),
         );
     }
-    for (name, probe) in container.probes.iter().flat_map(Probes::named) {
+    for (name, probe) in container.probes.as_deref().into_iter().flat_map(Probes::named) {
         let label = match name {
             "readiness" => "Readiness",
             "liveness" => "Liveness",
