@@ -11,10 +11,9 @@ mod metrics;
 mod placement;
 mod ports;
 mod probes;
+mod resources;
 mod service_account;
 mod volumes;
-
-use std::collections::BTreeMap;
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -26,11 +25,12 @@ pub(crate) use self::containers::{
 pub use self::containers::{Mount, OtherContainer, Sidecar};
 pub use self::metrics::Metrics;
 pub use self::placement::{Placement, TaintEffect, Toleration, TolerationOperator};
+pub use self::resources::Resources;
 pub use self::service_account::ServiceAccount;
 pub use self::volumes::{
     ConfigMapVolume, EmptyDirMedium, EmptyDirVolume, ImageVolume, KeyToPath, SecretVolume, Volume,
 };
-use crate::{Quantity, QueueReference};
+use crate::QueueReference;
 
 pub use config_change::{ConfigMapStatus, OnConfigChange};
 pub use env::{EnvFromReference, EnvFromSource, EnvVarSource, FieldPath, FieldRef};
@@ -278,27 +278,6 @@ pub struct LocalObjectReference {
         validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "the name of a Secret has lower-case letters, digits, '-' and '.', and starts and ends with a letter or digit; write it like registry-password")
     )]
     pub name: String,
-}
-
-/// Compute resources, as in a Kubernetes container.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = ("(!has(self.requests) || self.requests.all(name, name in ['cpu', 'memory', 'ephemeral-storage'] || name.startsWith('hugepages-') || name.contains('/'))) && (!has(self.limits) || self.limits.all(name, name in ['cpu', 'memory', 'ephemeral-storage'] || name.startsWith('hugepages-') || name.contains('/')))", "unknown resource: use cpu, memory, ephemeral-storage, or a name with a domain, like example.com/gpu"),
-    validation = ("!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)", "a request is above its limit; raise the limit or lower the request")
-)]
-pub struct Resources {
-    /// What the scheduler reserves for each pod, such as `cpu: 100m` and `memory: 64Mi`. Default: the limits.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
-    #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
-    pub requests: BTreeMap<String, Quantity>,
-    /// The maximum that each pod may use. Above the memory limit the container is killed, above the CPU limit it is slowed
-    /// down. Default: no limits.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
-    #[x_kube(validation = ("self.all(name, size(name) <= 317)", "the name of a resource has at most 317 characters"))]
-    pub limits: BTreeMap<String, Quantity>,
 }
 
 /// The health check of the application.

@@ -26,6 +26,7 @@ mod lease;
 mod lies;
 mod life;
 mod memory;
+mod oldest;
 mod panic;
 mod podset;
 mod queue;

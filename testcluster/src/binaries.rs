@@ -165,11 +165,12 @@ impl Binaries {
         build::sources(program, scratch.path())
     }
 
-    /// Returns the folder that has etcd and all programs of Kubernetes; with programs of a named folder, the one with kubectl.
+    /// Returns the folder of `program`. That of kubectl also has etcd and the other programs of Kubernetes, unless they are in
+    /// different folders that the user names.
     #[must_use]
-    pub fn dir(&self) -> PathBuf {
-        let kubectl = self.path(Program::Kubectl);
-        kubectl.parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    pub fn dir(&self, program: Program) -> PathBuf {
+        let path = self.path(program);
+        path.parent().map_or_else(PathBuf::new, Path::to_path_buf)
     }
 
     /// Downloads or builds programs of one module into the cache.

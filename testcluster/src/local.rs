@@ -48,7 +48,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use testcluster::binaries::{Binaries, Component, Lines, Quiet};
+use testcluster::binaries::{Binaries, Component, Lines, Program, Quiet};
 use testcluster::consent::{Unattended, ask};
 
 #[cfg(target_os = "linux")]
@@ -72,8 +72,13 @@ pub(crate) struct Wish {
 }
 
 /// Builds Kubernetes' programs if needed, and returns their folder.
-pub(crate) fn kube_bin() -> Result<PathBuf> {
-    Ok(Binaries::ensure(&[Component::ControlPlane], &mut Lines::stderr())?.dir())
+pub(crate) fn kube_bin(oldest: bool) -> Result<PathBuf> {
+    let (component, program) = if oldest {
+        (Component::Oldest, Program::OldestApiserver)
+    } else {
+        (Component::ControlPlane, Program::Kubectl)
+    };
+    Ok(Binaries::ensure(&[component], &mut Lines::stderr())?.dir(program))
 }
 
 /// Starts the cluster. A running one is not changed; of a partly running one, the rest is started.

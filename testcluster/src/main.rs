@@ -45,7 +45,11 @@ enum Command {
     /// Delete the programs and images of local clusters from the cache.
     CleanCache,
     /// Build Kubernetes' programs if needed, and print their folder.
-    KubeBin,
+    KubeBin {
+        /// Those of the oldest Kubernetes that AppDeploy supports, which tests need.
+        #[arg(long)]
+        oldest: bool,
+    },
     /// Build the checkout's Dockerfile, and push the image to the cluster's registry.
     BuildImage {
         /// The image's name, as in a Deployment.
@@ -188,7 +192,7 @@ fn run(cli: Cli, ui: &Ui) -> Result<()> {
         #[cfg(target_os = "linux")]
         Command::Node(part) => run_part(part, &layout()?, ui),
         Command::CleanCache => local::clean_cache(ui),
-        Command::KubeBin => print(&local::kube_bin()?.display().to_string()),
+        Command::KubeBin { oldest } => print(&local::kube_bin(oldest)?.display().to_string()),
         #[cfg(target_os = "linux")]
         Command::BuildImage {
             image,

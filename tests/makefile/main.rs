@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 use testcluster::ControlPlane;
-use testcluster::binaries::{Binaries, Component, Quiet};
+use testcluster::binaries::{Binaries, Component, Program, Quiet};
 use testcluster::checkout::{Checkout, root};
 
 /// Writes a program that appends its name and arguments to the file that `CALLS` names.
@@ -319,7 +319,7 @@ impl Own {
     fn make(&self, arguments: &[&str]) -> Result<Output> {
         let checkout = Checkout::find()?;
         let target = checkout.built().parent().context("no target folder")?;
-        let kubectl = Binaries::ensure(&[Component::ControlPlane], &mut Quiet)?.dir();
+        let kubectl = Binaries::ensure(&[Component::ControlPlane], &mut Quiet)?.dir(Program::Kubectl);
         let path = format!(
             "{}:{}:{}",
             self.folder.path().display(),

@@ -119,6 +119,7 @@ fn long_tests_are_counted_and_run_by_make_test_long() -> Result<()> {
         "{calls}"
     );
     ensure!(calls.contains("--include-ignored seeded::"), "{calls}");
+    ensure!(calls.contains("--include-ignored oldest::"), "{calls}");
     ensure!(said.contains("2 long tests run"), "{said}");
     Ok(())
 }

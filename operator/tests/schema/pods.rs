@@ -147,7 +147,7 @@ fn bad_placements() -> Vec<(Value, &'static str)> {
         (selector("", "c"), "write it like disktype"),
         (selector("a/b/c", "c"), "write it like disktype"),
         (selector("a", "b c"), "write it like ssd"),
-        (selector("a", &"b".repeat(64)), "may not be more than 63"),
+        (selector("a", &"b".repeat(64)), "than 63"),
         (
             toleration(json!({"value": "a"})),
             "a toleration without a key tolerates all taints",

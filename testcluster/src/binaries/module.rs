@@ -62,6 +62,11 @@ pub(super) static KUBERNETES: Module = module!(
         "k8s.io/client-go/pkg/version.gitVersion"
     ]
 );
+/// The oldest Kubernetes that AppDeploy supports, in its last patch release.
+pub(super) static OLDEST: Module = Module {
+    version_variables: KUBERNETES.version_variables,
+    ..module!("kubernetes-oldest", "1.30.14", &[])
+};
 pub(super) static ETCD: Module = module!("etcd", "3.7.3", &[]);
 pub(super) static CONTAINERD: Module = module!(
     "containerd",

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::module::{
-    self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OLM, OPERATOR_VERIFY, OPM,
-    PROMETHEUS,
+    self, CONTAINERD, COREDNS, ETCD, HELM, KREW, KUBE_SCORE, KUBERNETES, KWOK, Module, OLDEST, OLM, OPERATOR_VERIFY,
+    OPM, PROMETHEUS,
 };
 
 /// A set of programs that are used together.
@@ -12,6 +12,8 @@ use super::module::{
 pub enum Component {
     /// etcd, the API server, the controller manager, the scheduler and kubectl.
     ControlPlane,
+    /// The API server, the controller manager and the scheduler of the oldest Kubernetes that AppDeploy supports, for tests.
+    Oldest,
     /// The kubelet and kube-proxy.
     Node,
     /// containerd, its runc shim and `ctr`.
@@ -40,11 +42,12 @@ impl Component {
     pub const fn programs(self) -> &'static [Program] {
         use Program::{
             Containerd, ContainerdShim, CoreDns, Ctr, Etcd, Helm, Krew, KubeApiserver, KubeControllerManager,
-            KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, Olm, OlmCatalog, OperatorVerify, Opm,
-            Promtool,
+            KubeProxy, KubeScheduler, KubeScore, Kubectl, Kubelet, Kwok, OldestApiserver, OldestControllerManager,
+            OldestScheduler, Olm, OlmCatalog, OperatorVerify, Opm, Promtool,
         };
         match self {
             Self::ControlPlane => &[Etcd, KubeApiserver, Kubectl, KubeControllerManager, KubeScheduler],
+            Self::Oldest => &[OldestApiserver, OldestControllerManager, OldestScheduler],
             Self::Node => &[Kubelet, KubeProxy],
             Self::Containerd => &[Containerd, ContainerdShim, Ctr],
             Self::Kwok => &[Kwok],
@@ -68,6 +71,12 @@ pub enum Program {
     KubeApiserver,
     /// `kube-controller-manager`
     KubeControllerManager,
+    /// `kube-apiserver` of the oldest supported Kubernetes
+    OldestApiserver,
+    /// `kube-controller-manager` of the oldest supported Kubernetes
+    OldestControllerManager,
+    /// `kube-scheduler` of the oldest supported Kubernetes
+    OldestScheduler,
     /// `kube-scheduler`
     KubeScheduler,
     /// `kubectl`
@@ -116,9 +125,9 @@ impl Program {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
-            Self::KubeApiserver => "kube-apiserver",
-            Self::KubeControllerManager => "kube-controller-manager",
-            Self::KubeScheduler => "kube-scheduler",
+            Self::KubeApiserver | Self::OldestApiserver => "kube-apiserver",
+            Self::KubeControllerManager | Self::OldestControllerManager => "kube-controller-manager",
+            Self::KubeScheduler | Self::OldestScheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kubelet => "kubelet",
             Self::KubeProxy => "kube-proxy",
@@ -161,7 +170,7 @@ impl Program {
     pub const fn seconds(self) -> u64 {
         match self {
             Self::Etcd => 45,
-            Self::KubeApiserver => 200,
+            Self::KubeApiserver | Self::OldestApiserver => 200,
             Self::Kubelet => 80,
             Self::Containerd | Self::CoreDns | Self::Kwok => 60,
             Self::ContainerdShim | Self::Ctr => 5,
@@ -173,10 +182,10 @@ impl Program {
     #[must_use]
     pub const fn megabytes(self) -> u64 {
         match self {
-            Self::KubeApiserver => 105,
-            Self::KubeControllerManager => 95,
+            Self::KubeApiserver | Self::OldestApiserver => 105,
+            Self::KubeControllerManager | Self::OldestControllerManager => 95,
             Self::Kubelet => 85,
-            Self::KubeProxy | Self::KubeScheduler => 73,
+            Self::KubeProxy | Self::KubeScheduler | Self::OldestScheduler => 73,
             Self::Containerd => 40,
             Self::Etcd | Self::Ctr | Self::ContainerdShim => 25,
             _ => 60,
@@ -187,9 +196,11 @@ impl Program {
     pub(super) const fn package(self) -> &'static str {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
-            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
-            Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
-            Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::KubeApiserver | Self::OldestApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::KubeControllerManager | Self::OldestControllerManager => {
+                "k8s.io/kubernetes/cmd/kube-controller-manager"
+            }
+            Self::KubeScheduler | Self::OldestScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
             Self::KubeProxy => "k8s.io/kubernetes/cmd/kube-proxy",
@@ -220,6 +231,7 @@ impl Program {
             | Self::Kubectl
             | Self::Kubelet
             | Self::KubeProxy => &KUBERNETES,
+            Self::OldestApiserver | Self::OldestControllerManager | Self::OldestScheduler => &OLDEST,
             Self::Containerd | Self::ContainerdShim | Self::Ctr => &CONTAINERD,
             Self::Kwok => &KWOK,
             Self::CoreDns => &COREDNS,
@@ -254,8 +266,9 @@ impl fmt::Display for Program {
 mod tests {
     use super::*;
 
-    const ALL: [Component; 11] = [
+    const ALL: [Component; 12] = [
         Component::ControlPlane,
+        Component::Oldest,
         Component::Node,
         Component::Containerd,
         Component::Kwok,
@@ -304,6 +317,7 @@ mod tests {
     fn only_etcd_is_in_the_folder_of_the_api_server() {
         assert_eq!(Program::Etcd.folder(), Program::Kubelet.folder());
         assert_ne!(Program::Etcd.folder(), Program::Kwok.folder());
+        assert_ne!(Program::KubeApiserver.folder(), Program::OldestApiserver.folder());
         assert_ne!(Program::CoreDns.folder(), Program::Kwok.folder());
     }
 }

@@ -8,7 +8,6 @@ use super::Error;
 use super::readiness::{Readiness, free_port, on_free_ports};
 use crate::administrator::Administrator;
 use crate::audit::AuditLog;
-use crate::binaries::{Binaries, Program};
 use crate::pki::{self, Authority};
 use crate::process::Process;
 
@@ -33,9 +32,9 @@ pub(super) struct ApiServer {
 }
 
 impl ApiServer {
-    /// Writes the files that an API server needs. `flags` come last, and take precedence.
+    /// Writes the files that the API server `program` needs. `flags` come last, and take precedence.
     pub(super) fn new(
-        binaries: &Binaries,
+        program: PathBuf,
         folder: &Path,
         authority: &Authority,
         etcd_url: &str,
@@ -77,7 +76,7 @@ impl ApiServer {
         }
         arguments.extend(flags);
         Ok(Self {
-            program: binaries.path(Program::KubeApiserver),
+            program,
             folder: folder.to_owned(),
             arguments,
             administrator: Administrator::new(authority).map_err(Error::Connect)?,

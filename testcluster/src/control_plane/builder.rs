@@ -23,6 +23,7 @@ pub struct Builder {
     fake_nodes: usize,
     apiserver_flags: Vec<String>,
     audit_off: bool,
+    is_oldest: bool,
     definitions: Vec<String>,
 }
 
@@ -58,6 +59,12 @@ impl Builder {
         self
     }
 
+    /// Runs the API server, the controller manager and the scheduler of the oldest Kubernetes that AppDeploy supports.
+    pub fn oldest(mut self) -> Self {
+        self.is_oldest = true;
+        self
+    }
+
     /// Writes no audit log, for measurements of time.
     pub fn without_audit(mut self) -> Self {
         self.audit_off = true;
@@ -65,7 +72,7 @@ impl Builder {
     }
 
     /// Returns a control plane from the pool of this process, or starts one. It has the objects of a new one: those of
-    /// earlier tests are removed. Control planes with controllers, fake nodes or flags are not pooled.
+    /// earlier tests are removed. Control planes with controllers, fake nodes, flags or an older version are not pooled.
     ///
     /// # Errors
     /// As for [`Self::start`].
@@ -75,8 +82,11 @@ impl Builder {
 
     /// Returns the definitions, if the control plane can be reused.
     pub(super) fn reusable(&self) -> Option<&[String]> {
-        let is_plain =
-            self.controllers.is_empty() && self.fake_nodes == 0 && self.apiserver_flags.is_empty() && !self.audit_off;
+        let is_plain = self.controllers.is_empty()
+            && self.fake_nodes == 0
+            && self.apiserver_flags.is_empty()
+            && !self.audit_off
+            && !self.is_oldest;
         is_plain.then_some(&self.definitions)
     }
 
@@ -87,6 +97,7 @@ impl Builder {
     pub fn start(self) -> Result<ControlPlane, Error> {
         let mut programs = vec![Component::ControlPlane];
         programs.extend((self.fake_nodes > 0).then_some(Component::Kwok));
+        programs.extend(self.is_oldest.then_some(Component::Oldest));
         let binaries = Binaries::ensure(&programs, &mut Lines::stderr())?;
         let started = Instant::now();
         let folder = Folder::new()?;
@@ -94,8 +105,21 @@ impl Builder {
 
         let authority = Authority::new("testcluster-ca")?;
         let flags = self.all_apiserver_flags();
+        let [apiserver, controller_manager, scheduler] = if self.is_oldest {
+            [
+                Program::OldestApiserver,
+                Program::OldestControllerManager,
+                Program::OldestScheduler,
+            ]
+        } else {
+            [
+                Program::KubeApiserver,
+                Program::KubeControllerManager,
+                Program::KubeScheduler,
+            ]
+        };
         let mut apiserver = ApiServer::new(
-            &binaries,
+            binaries.path(apiserver),
             folder.path(),
             &authority,
             &etcd.url(),
@@ -114,6 +138,8 @@ impl Builder {
                 folder: folder.path(),
                 authority: &authority,
                 url: &apiserver.url(),
+                controller_manager,
+                scheduler,
             },
             &kubectl,
         )?;

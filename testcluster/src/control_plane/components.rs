@@ -28,6 +28,8 @@ pub(super) struct Components<'a> {
     pub(super) folder: &'a Path,
     pub(super) authority: &'a Authority,
     pub(super) url: &'a str,
+    pub(super) controller_manager: Program,
+    pub(super) scheduler: Program,
 }
 
 impl Components<'_> {
@@ -42,7 +44,7 @@ impl Components<'_> {
             "--use-service-account-credentials".to_owned(),
         ];
         self.start(
-            Program::KubeControllerManager,
+            self.controller_manager,
             "system:kube-controller-manager",
             &[],
             arguments.into_iter().chain(COMMON.map(String::from)),
@@ -52,7 +54,7 @@ impl Components<'_> {
     /// Starts the scheduler.
     pub(super) fn scheduler(&self) -> Result<Process, Error> {
         let arguments = COMMON.map(String::from);
-        self.start(Program::KubeScheduler, "system:kube-scheduler", &[], arguments)
+        self.start(self.scheduler, "system:kube-scheduler", &[], arguments)
     }
 
     /// Starts kwok.
