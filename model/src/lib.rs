@@ -35,6 +35,7 @@ pub mod resources;
 pub mod spec_reader;
 pub mod status;
 pub mod unfinished;
+pub mod unstored;
 pub mod valid;
 
 pub use children::{CHILDREN, Cached, Child, ChildId, ChildKind, IngressClasses, Observed};

@@ -30,7 +30,8 @@ pub use object::{pod, release_patch, update_patch};
 pub use pod::{Controller, Phase, SetPod};
 pub use slot::NameHolder;
 pub use status::{
-    PodError, StatusInput, Verb, changes_in, conflicts, describe_end, event_query, progress_counts, status,
+    PodError, StatusInput, Verb, changes_in, conflicts, describe_dropped, describe_end, event_query, progress_counts,
+    status,
 };
 pub use step::{
     Creation, Deletion, DeletionReason, PodRef, Step, StepInput, Update, next_change_at, next_step, next_step_despite,

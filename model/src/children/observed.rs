@@ -9,6 +9,7 @@ use super::child::Child;
 use super::{CHILDREN, ChildId, ChildKind};
 use crate::desired::desired_hash;
 use crate::pod::PodState;
+use crate::unstored::describe;
 
 /// The result of a cache lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +53,7 @@ impl DroppedFields {
     /// Returns a sentence for the condition and the Event.
     #[must_use]
     pub fn message(&self) -> String {
-        format!(
-            "the API server has not stored {} of {} {}: it is too old, a feature gate is off, or a policy removes the field",
-            self.paths.join(", "),
-            self.id.kind.kind,
-            self.id.name
-        )
+        describe(&self.paths, &format!("{} {}", self.id.kind.kind, self.id.name))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::conditions::Conditions;
 use crate::diagnose::{Diagnosis, Subject, describe_pods, detail, diagnose_failure, diagnose_pod, diagnosis};
 use crate::pod::{EventQuery, PodState};
 use crate::reason::Reason;
+use crate::unstored::describe;
 use crate::{Failure, command};
 
 /// The input of [`status()`].
@@ -26,6 +27,9 @@ pub struct StatusInput<'a> {
     pub states: &'a [PodState],
     /// When [`progress_counts`] last changed, in seconds since 1970.
     pub progressed_at: i64,
+    /// The fields that the API server has not stored when it created the last pod of the current template. `None` if the operator
+    /// has created none since it was started.
+    pub dropped: Option<&'a [String]>,
 }
 
 /// The kind of a request.
@@ -59,7 +63,8 @@ impl From<Failure> for PodError {
 
 /// Returns the status of a PodSet.
 ///
-/// Of the stored status of `set`, only what is noted of ConfigMaps and the transition times of conditions are kept. Calls with different `now` return the
+/// Of the stored status of `set`, only what is noted of ConfigMaps and of fields that are not stored, and the transition times of
+/// conditions are kept. Calls with different `now` return the
 /// same status until [`changes_in`] has passed.
 #[must_use]
 pub fn status(
@@ -106,7 +111,7 @@ pub fn status(
             message: found.message.clone(),
             next: found.next.as_ref().map(ToString::to_string),
         }),
-        conditions: conditions(set, &found, errors, now),
+        conditions: conditions(set, &found, errors, dropped(set, input), now),
         config_maps: set
             .status
             .as_ref()
@@ -168,7 +173,30 @@ pub fn event_query(status: &PodSetStatus, valid: Option<&ValidPodSet>, input: St
     }
 }
 
-fn conditions(set: &PodSet, found: &Diagnosis, errors: &[PodError], now: Timestamp) -> Vec<Condition> {
+/// Returns the message about fields of pods that the API server has not stored.
+#[must_use]
+pub fn describe_dropped(paths: &[String]) -> Option<String> {
+    (!paths.is_empty()).then(|| describe(paths, "the pods"))
+}
+
+/// Returns the message about fields that the API server has not stored. While it is not known, the stored one is kept.
+fn dropped(set: &PodSet, input: StatusInput<'_>) -> Option<String> {
+    if let Some(paths) = input.dropped {
+        return describe_dropped(paths);
+    }
+    let stored = set.status.iter().flat_map(|status| &status.conditions);
+    let mut stored = stored.filter(|stored| stored.type_ == condition::FIELDS_DROPPED);
+    let message = stored.next().map(|stored| stored.message.clone());
+    message.filter(|_| !input.step.pods.is_empty())
+}
+
+fn conditions(
+    set: &PodSet,
+    found: &Diagnosis,
+    errors: &[PodError],
+    dropped: Option<String>,
+    now: Timestamp,
+) -> Vec<Condition> {
     let make = Conditions {
         before: set.status.as_ref().map_or(&[], |status| &status.conditions),
         generation: set.metadata.generation,
@@ -182,6 +210,9 @@ fn conditions(set: &PodSet, found: &Diagnosis, errors: &[PodError], now: Timesta
     });
     if let Some((reason, failure)) = failed {
         conditions.push(make.one(condition::REPLICA_FAILURE, true, reason, &failure.to_string()));
+    }
+    if let Some(message) = dropped {
+        conditions.push(make.one(condition::FIELDS_DROPPED, true, "NotStored", &message));
     }
     make.with_other_conditions(conditions)
 }

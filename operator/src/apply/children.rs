@@ -9,6 +9,7 @@ use model::children::INGRESS;
 use model::digest::missing;
 use model::plan::Means;
 use model::plan::{name_conflict, ports_patch, recreate_patch};
+use model::unstored::without_undeclared;
 use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -118,6 +119,15 @@ impl Applier<'_> {
                 Ok(_) => self.send_apply(id, object).await,
                 Err(error) => Err(error),
             };
+        }
+        if let Err(CallError::Refused(status)) = &answer
+            && let Some(known) = without_undeclared(object, &status.message)
+        {
+            info!(
+                child = id.kind.as_str(),
+                "leaving out fields that the API server does not know"
+            );
+            answer = self.send_apply(id, &known).await;
         }
         self.changed(id, object, answer)
     }

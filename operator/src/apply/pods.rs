@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
+use model::digest::missing;
 use model::podset::{self, Creation, Deletion, NameHolder, PodError, PodRef, SetPod, Step, Update, ValidPodSet, Verb};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -65,11 +66,15 @@ pub struct Outcome {
     pub removed: Vec<Deletion>,
     /// Cached pods were outdated and have been corrected.
     pub stale: bool,
+    /// The fields that the API server has not stored, if a pod was created.
+    pub dropped: Option<Vec<String>>,
 }
 
 /// The outcome of one write.
 enum Answer {
     Done,
+    /// A pod was created, without these fields.
+    Created(Vec<String>),
     Removed(Deletion),
     Mistaken,
     Taken(u16, NameHolder),
@@ -102,6 +107,7 @@ impl Applier<'_> {
         for answer in answers {
             match answer {
                 Ok(Answer::Done) => {}
+                Ok(Answer::Created(dropped)) => outcome.dropped = Some(dropped),
                 Ok(Answer::Removed(removal)) => outcome.removed.push(removal),
                 Ok(Answer::Mistaken) => outcome.stale = true,
                 Ok(Answer::Taken(slot, by)) => drop(outcome.taken.insert(slot, by)),
@@ -162,7 +168,9 @@ impl Applier<'_> {
             Ok(pod) => {
                 info!(pod = name, "created");
                 self.store(&pod);
-                Ok(Answer::Done)
+                // A typed object always serialises: its keys are text.
+                let stored = serde_json::to_value(&pod).unwrap_or_default();
+                Ok(Answer::Created(missing(&object, &stored)))
             }
             Err(CallError::Refused(status)) if status.is_already_exists() => self.read_name_owner(creation.slot).await,
             Err(error) => Err(pod_error(Verb::Create, error, "create", &name)),

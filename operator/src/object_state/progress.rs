@@ -24,6 +24,8 @@ pub struct Progress {
     early: Option<EarlyEnds>,
     /// How far the set was, and since when, in seconds since 1970.
     marks: Option<(ProgressCounts, i64)>,
+    /// The fields that the API server has not stored when it created the last pod, and the hash of its template.
+    dropped: Option<(Box<str>, Vec<String>)>,
 }
 
 /// Pods that ended soon after they were created.
@@ -46,6 +48,8 @@ pub struct Memory {
     pub taken: BTreeMap<u16, NameHolder>,
     /// How often in a row pods have ended early.
     pub early_ends: u32,
+    /// The fields that the API server has not stored when it created the last pod, if one was created.
+    pub dropped: Option<Vec<String>>,
 }
 
 /// A name that was found taken. It is not tried for a while, longer each time that it is found taken again: no watch may show the
@@ -66,6 +70,7 @@ impl Default for Progress {
             taken: BTreeMap::new(),
             early: None,
             marks: None,
+            dropped: None,
         }
     }
 }
@@ -80,7 +85,20 @@ impl Progress {
             pace: self.pace,
             taken: current.map(|(slot, name)| (*slot, name.by.clone())).collect(),
             early_ends: self.early_ends(template),
+            dropped: self.dropped_of(template).map(<[String]>::to_vec),
         }
+    }
+
+    /// Records the fields that the API server has not stored when it created a pod. Returns whether they were not known.
+    pub fn created(&mut self, template: &str, dropped: Vec<String>) -> bool {
+        let is_news = self.dropped_of(template) != Some(&dropped);
+        self.dropped = Some((template.into(), dropped));
+        is_news
+    }
+
+    fn dropped_of(&self, template: &str) -> Option<&[String]> {
+        let (of, dropped) = self.dropped.as_ref()?;
+        (&**of == template).then_some(dropped)
     }
 
     /// Returns since when the set has been as far as it is now: a time in seconds since 1970.

@@ -95,11 +95,12 @@ impl Known {
 
     /// Returns what a status is made from.
     #[must_use]
-    pub const fn knowledge<'a>(&'a self, memory: &'a Memory, now: i64, progressed_at: i64) -> StatusInput<'a> {
+    pub fn knowledge<'a>(&'a self, memory: &'a Memory, now: i64, progressed_at: i64) -> StatusInput<'a> {
         StatusInput {
             step: self.seen(memory, now),
             states: self.states.as_slice(),
             progressed_at,
+            dropped: memory.dropped.as_deref(),
         }
     }
 }

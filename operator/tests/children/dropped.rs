@@ -14,7 +14,8 @@ use crate::harness::{DEPLOYMENT, condition, eventually, text};
 
 const LIFECYCLE: &str = "/spec/template/spec/containers/0/lifecycle";
 const SENTENCE: &str = "the API server has not stored spec.template.spec.containers[app].lifecycle.preStop.sleep.seconds of \
-                        Deployment shop: it is too old, a feature gate is off, or a policy removes the field";
+                        Deployment shop: it is too old, a feature gate is off, or a policy removes the field; update the cluster, or \
+                        remove the field from the spec";
 
 #[test]
 fn field_that_the_api_server_drops_is_reported_once_and_not_written_again() {

@@ -48,6 +48,7 @@ impl Case {
             step: seen,
             states: &self.states,
             progressed_at: NOW,
+            dropped: None,
         };
         status(
             set,
@@ -267,6 +268,7 @@ fn status_does_not_change_while_nothing_else_does() {
         },
         states: &[],
         progressed_at: NOW,
+        dropped: None,
     };
     let again = status(
         &later,
@@ -281,6 +283,45 @@ fn status_does_not_change_while_nothing_else_does() {
         Some(Duration::from_secs(540)),
         "the progress deadline"
     );
+}
+
+#[test]
+fn fields_that_are_not_stored_are_reported_until_it_is_known_that_they_are() {
+    let case = Case::of(web(1), [pod(0)]);
+    let none = Case::of(web(0), []);
+    let mut set = set();
+    let mut report = |case: &Case, dropped: Option<&[String]>| {
+        let input = StatusInput {
+            step: StepInput {
+                pods: &case.pods,
+                taken: &case.taken,
+                pace: 1,
+                early_ends: 0,
+                now: NOW,
+            },
+            states: &case.states,
+            progressed_at: NOW,
+            dropped,
+        };
+        let time = Timestamp::from_second(NOW).unwrap();
+        let next = status(&set, Some(&case.valid), input, &[], time);
+        let conditions = next.conditions.iter();
+        let found = conditions
+            .filter(|c| c.type_ == "FieldsDropped")
+            .map(|c| c.message.clone());
+        let found = found.collect::<Vec<_>>();
+        set.status = Some(next);
+        found
+    };
+    let said = "the API server has not stored spec.hostUsers of the pods: it is too old, a feature gate is off, or a policy \
+                removes the field; update the cluster, or remove the field from the spec";
+    let dropped = ["spec.hostUsers".to_owned()];
+    assert_eq!(report(&case, None), [""; 0]);
+    assert_eq!(report(&case, Some(&dropped)), [said]);
+    assert_eq!(report(&case, None), [said], "after a restart of the operator");
+    assert_eq!(report(&case, Some(&[])), [""; 0], "a pod was created with all fields");
+    assert_eq!(report(&case, Some(&dropped)), [said]);
+    assert_eq!(report(&none, None), [""; 0], "no pod has the fields");
 }
 
 /// As for a Deployment. After a restart, the operator reads it from the stored status.
@@ -299,6 +340,7 @@ fn pod_set_without_progress_for_ten_minutes_is_stalled() {
             step: seen,
             states: &case.states,
             progressed_at,
+            dropped: None,
         };
         let time = Timestamp::from_second(now).unwrap();
         (

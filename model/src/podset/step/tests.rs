@@ -366,6 +366,7 @@ fn cost_of_a_decision_and_a_status_is_proportional_to_the_pods() {
             step: seen,
             states: &states,
             progressed_at: NOW,
+            dropped: None,
         };
         visits::during(|| {
             let result = status(&object, Some(&set), input, &[], jiff::Timestamp::UNIX_EPOCH);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crd::PodSet;
+use crd::status::condition::FIELDS_DROPPED;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use model::pod::PodState;
@@ -13,7 +14,7 @@ use model::podset::{
 use model::{Failure, podset};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::Reconciler;
 use crate::apply::pods::{Applier, CONCURRENCY};
@@ -152,6 +153,9 @@ impl Reconciler {
         }
         let outcome = applier.execute(&step, memory.pace).await;
         self.record_owned(context, valid, &pods.of(key));
+        if let Some(dropped) = outcome.dropped {
+            self.note_created(set, &valid.template, dropped, key).await;
+        }
         let done = outcome.errors.is_empty();
         // After a failure, only the regular next step shows that it is over.
         let taken = outcome.taken;
@@ -182,6 +186,19 @@ impl Reconciler {
             .states
             .with(set, |state| state.lost_pods.values().cloned().collect());
         lost.unwrap_or_default()
+    }
+
+    /// Records that pods were created. An Event reports fields that the API server has not stored, unless the status does.
+    async fn note_created(&self, set: &PodSet, template: &str, dropped: Vec<String>, key: &Key) {
+        let message = podset::describe_dropped(&dropped);
+        let is_news = self.progress(key, |progress| progress.created(template, dropped));
+        let mut reported = set.status.iter().flat_map(|status| &status.conditions);
+        if let Some(message) = message.filter(|_| is_news)
+            && !reported.any(|reported| reported.type_ == FIELDS_DROPPED && reported.message == message)
+        {
+            warn!(message, "fields were not stored");
+            self.status_writer.warn(set, "FieldsDropped", &message).await;
+        }
     }
 
     /// Writes an Event for each deleted pod that had ended: the pod would have shown why.
