@@ -90,6 +90,8 @@ pub mod tag {
 
 /// Annotations that the operator and the plugin write.
 pub mod annotation {
+    /// What `kubectl apply` writes: the last applied object.
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// The hash of the desired child when it was last written. A different hash means that the desired child has changed
     /// and may have lost a field, which a comparison of values does not show.
     pub const DESIRED_HASH: &str = "appdeploy.dev/desired-hash";

@@ -7,6 +7,7 @@
 mod config_change;
 mod containers;
 mod env;
+mod keys;
 mod metrics;
 mod placement;
 mod ports;

@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::keys::{KEY, KEYS};
+
 /// The nodes on which the pods may run, as in a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +18,7 @@ pub struct Placement {
     #[schemars(extend("maxProperties" = 16, "additionalProperties" = json!({"type": "string", "maxLength": 63})))]
     #[x_kube(
         merge_strategy = kube::core::MapMerge::Atomic,
-        validation = ("self.all(key, size(key) <= 317 && key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))", "the key of a label has letters, digits, '-', '_' and '.', and may begin with a domain; write it like disktype or topology.kubernetes.io/zone"),
+        validation = (KEYS, "the key of a label has letters, digits, '-', '_' and '.', and may begin with a domain; write it like disktype or topology.kubernetes.io/zone"),
         validation = ("self.all(key, self[key].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))", "the value of a label has letters, digits, '-', '_' and '.'; write it like ssd")
     )]
     pub node_selector: BTreeMap<String, String>,
@@ -40,7 +42,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[x_kube(
-        validation = ("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')", "the key of a taint has letters, digits, '-', '_' and '.', and may begin with a domain; write it like dedicated or nvidia.com/gpu")
+        validation = (KEY, "the key of a taint has letters, digits, '-', '_' and '.', and may begin with a domain; write it like dedicated or nvidia.com/gpu")
     )]
     pub key: Option<String>,
     /// How the value is compared.

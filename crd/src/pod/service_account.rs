@@ -6,6 +6,8 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::keys::KEYS;
+
 /// The ServiceAccount that the pods run as: an existing one, or one that the operator creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -25,7 +27,7 @@ pub struct ServiceAccount {
     #[schemars(extend("maxProperties" = 16, "additionalProperties" = json!({"type": "string", "maxLength": 4096})))]
     #[x_kube(
         merge_strategy = kube::core::MapMerge::Atomic,
-        validation = ("self.all(key, size(key) <= 317 && key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))", "the key of an annotation has letters, digits, '-', '_' and '.', and may begin with a domain; write it like eks.amazonaws.com/role-arn"),
+        validation = (KEYS, "the key of an annotation has letters, digits, '-', '_' and '.', and may begin with a domain; write it like eks.amazonaws.com/role-arn"),
         validation = ("self.all(key, !key.startsWith('appdeploy.dev/'))", "annotations of appdeploy.dev are set by the operator; remove them")
     )]
     pub annotations: Option<BTreeMap<String, String>>,

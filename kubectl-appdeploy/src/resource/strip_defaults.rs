@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// Annotations that commands write to record when they ran. They are not part of what a user wants.
 pub const RECORDS: [&str; 3] = [
-    "kubectl.kubernetes.io/last-applied-configuration",
+    crd::annotation::LAST_APPLIED,
     crd::annotation::ADOPTED_AT,
     crd::annotation::RESTARTED_AT,
 ];

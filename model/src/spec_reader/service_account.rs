@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crd::annotation::LAST_APPLIED;
 use crd::{ServiceAccount, label};
 use serde_json::Value;
 
 use crate::export::BOOKKEEPING;
 use crate::valid::is_annotation;
-
-/// The annotation of `kubectl apply`.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Replaces the name of a ServiceAccount by its annotations, if it is the app's own one: it has the name of the app, and its
 /// label. Another one stays a third-party object that the app names.

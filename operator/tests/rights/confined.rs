@@ -106,6 +106,15 @@ fn object(api: &str, kind: &str, namespace: &str, name: &str, rest: &Value) -> V
     object
 }
 
+/// A child of the app `web`, with a change.
+fn child(api: &str, kind: &str, namespace: &str, rest: &Value, change: &dyn Fn(&mut Value)) -> Value {
+    let mut object = object(api, kind, namespace, "web", rest);
+    object["metadata"]["labels"] = labels("AppDeploy", "web");
+    object["metadata"]["ownerReferences"] = json!([owner("AppDeploy", "web")]);
+    change(&mut object);
+    object
+}
+
 /// Tries something, which the policy has to refuse in these words.
 #[track_caller]
 fn denied(thief: &Kubectl, arguments: &[&str], input: &str, why: &str) {
@@ -599,13 +608,7 @@ fn service_accounts_are_only_those_of_apps() {
     let cluster = cluster();
     let thief = stolen(&cluster);
     let space = cluster.namespace("accounts");
-    let account = |change: &dyn Fn(&mut Value)| {
-        let mut object = object("v1", "ServiceAccount", &space.name, "web", &json!({}));
-        object["metadata"]["labels"] = labels("AppDeploy", "web");
-        object["metadata"]["ownerReferences"] = json!([owner("AppDeploy", "web")]);
-        change(&mut object);
-        object
-    };
+    let account = |change: &dyn Fn(&mut Value)| child("v1", "ServiceAccount", &space.name, &json!({}), change);
     create_denied(
         &thief,
         &account(&|object| object["metadata"]["ownerReferences"] = json!([])),
@@ -666,12 +669,13 @@ fn pod_monitors_select_only_the_pods_of_their_app() {
     let spec = json!({"selector": {"matchLabels": {"appdeploy.dev/app": "web"}},
         "podMetricsEndpoints": [{"port": "http", "path": "/metrics"}]});
     let monitor = |change: &dyn Fn(&mut Value)| {
-        let api = "monitoring.coreos.com/v1";
-        let mut object = object(api, "PodMonitor", &space.name, "web", &json!({"spec": spec}));
-        object["metadata"]["labels"] = labels("AppDeploy", "web");
-        object["metadata"]["ownerReferences"] = json!([owner("AppDeploy", "web")]);
-        change(&mut object);
-        object
+        child(
+            "monitoring.coreos.com/v1",
+            "PodMonitor",
+            &space.name,
+            &json!({"spec": spec}),
+            change,
+        )
     };
     create_denied(
         &thief,
