@@ -1,9 +1,11 @@
 //! An installation for some namespaces: rights in them, and nowhere else.
 
+use serde_json::json;
 use testcluster::ControlPlane;
 use testcluster::checkout::OPERATOR_USER;
 
 use crate::plugin::Plugin;
+use crate::queues::await_right;
 
 const OURS: &str = "app.kubernetes.io/part-of=appdeploy,app.kubernetes.io/name=appdeploy-operator";
 
@@ -170,4 +172,84 @@ fn third_party_role_is_not_changed() {
         refused.contains("is not part of AppDeploy: nothing was changed") && refused.contains(next),
         "{refused}"
     );
+}
+
+/// An administrator of some APIs, as of those that come with Kubernetes: the API server would reject the role of the operator when
+/// half of the installation is done.
+#[test]
+fn right_that_the_user_can_not_grant_is_named_before_any_write() {
+    let cluster = ControlPlane::pooled().unwrap();
+    cluster.kubectl(&["create", "namespace", "shop"]).unwrap();
+    let groups = [
+        "",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "appdeploy.dev",
+        "apps",
+        "authorization.k8s.io",
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "networking.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+    ];
+    let verbs = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jane"},
+        "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": verbs}]});
+    cluster.apply(&role.to_string()).unwrap();
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "jane",
+            "--clusterrole=jane",
+            "--user=jane",
+        ])
+        .unwrap();
+    await_right(&cluster, "crd", &["--as=jane"]);
+    let jane = Plugin::of(&cluster.kubeconfig_for("jane", &[]).unwrap());
+    let refused = jane.run("install --wait=false --watch-namespace=shop").fails(1);
+    insta::assert_snapshot!(refused, @"
+    error: you can't grant rights that you don't have: nothing was changed
+      why:  the roles of AppDeploy grant, and you lack: create,delete,get,list,patch,watch podmonitors.monitoring.coreos.com -n shop
+      next: kubectl auth can-i create podmonitors.monitoring.coreos.com -n shop
+      next: a user who has these rights can run: kubectl appdeploy install --watch-namespace=shop
+    ");
+    assert_eq!(
+        cluster
+            .kubectl(&["get", "crd,roles", "-A", "-l", OURS, "-o", "name"])
+            .unwrap(),
+        ""
+    );
+
+    let all = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "monitors", "namespace": "shop"},
+        "rules": [{"apiGroups": ["monitoring.coreos.com"], "resources": ["podmonitors"], "verbs": verbs}]});
+    cluster.apply(&all.to_string()).unwrap();
+    cluster
+        .kubectl(&[
+            "create",
+            "rolebinding",
+            "monitors",
+            "--role=monitors",
+            "--user=jane",
+            "-n",
+            "shop",
+        ])
+        .unwrap();
+    await_right(
+        &cluster,
+        "podmonitors.monitoring.coreos.com",
+        &["--as=jane", "-n", "shop"],
+    );
+    jane.run("install --wait=false --watch-namespace=shop").ok();
+    jane.run("install --wait=false --watch-namespace=shop").ok();
 }

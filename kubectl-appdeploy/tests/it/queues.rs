@@ -36,7 +36,7 @@ pub fn user(cluster: &ControlPlane, name: &str, rules: &Value, namespace: &str) 
 }
 
 /// Waits until a right to get objects counts. API servers read rights with a watch.
-fn await_right(cluster: &ControlPlane, resource: &str, flags: &[&str]) {
+pub fn await_right(cluster: &ControlPlane, resource: &str, flags: &[&str]) {
     let started = Instant::now();
     while cluster
         .kubectl(&[&["auth", "can-i", "get", resource], flags].concat())

@@ -3,6 +3,7 @@
 mod api;
 mod api_server_egress;
 mod downgrade;
+mod grants;
 mod namespaces;
 mod prepared;
 mod protection;
@@ -100,6 +101,7 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     namespaces::exist(&cluster, &options.namespaces).await?;
     let before = survey(&cluster, &objects, deadline, ui).await?;
     prepared::refuse(&cluster, &objects, &before).await?;
+    grants::refuse_missing(&cluster, &objects, &before, &options.namespaces).await?;
     downgrade::refuse_loss(&cluster, &objects, &before).await?;
     protection::allow_older(&mut objects, &before);
     prune::warn_of_age(&before, &objects, ui);
