@@ -18,9 +18,9 @@ use http2::Transport;
 /// The longest time that a request may take, except watches.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest silence of a response. API servers send a bookmark on each watch about once a minute, so a watch that is silent for
-/// two minutes has lost its server.
-const SILENCE: Duration = Duration::from_secs(120);
+/// The longest silence of a response. API servers send a bookmark on each watch about once a minute, and the first one up to
+/// two minutes after its begin. A watch that is silent for three minutes has lost its server.
+const SILENCE: Duration = Duration::from_secs(180);
 
 /// The user agent, for audit logs and for the API server's priorities.
 const USER_AGENT: &str = concat!("appdeploy-operator/", env!("CARGO_PKG_VERSION"));

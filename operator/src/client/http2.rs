@@ -39,7 +39,7 @@ use room::{Fate, Traffic};
 /// Limits for settings that have none.
 const DEFAULT_LIMITS: Limits = Limits {
     connect: Duration::from_secs(5),
-    silence: Duration::from_secs(120),
+    silence: Duration::from_secs(180),
 };
 
 /// The server has ended the stream before it processed the request, again and again.

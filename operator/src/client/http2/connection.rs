@@ -55,8 +55,8 @@ impl Tuning {
                 stream_window: 64 << 10,
                 window: 100 * (64 << 10),
                 delay: limits.connect / 10,
-                interval: limits.silence / 4,
-                answer: limits.silence / 4,
+                interval: limits.silence / 6,
+                answer: limits.silence / 6,
             },
             Traffic::Lease | Traffic::Requests => Self {
                 stream_window: 1 << 20,
