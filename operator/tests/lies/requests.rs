@@ -130,10 +130,12 @@ fn invalid_response_is_retried() {
             }
         }
     }
+    let kinds = [DEPLOYMENT, SERVICE, INGRESS].map(|kind| kind.plural());
     let mut made: Vec<(String, String)> = of(&stage.proxy.records(), &Requests::with(&[Verb::Create]))
         .into_iter()
-        .filter(|create| create.status == Some(201) && create.request.resource != "events")
+        .filter(|create| create.status == Some(201))
         .map(|create| (create.request.resource, create.request.name))
+        .filter(|(resource, _)| kinds.contains(&resource.as_str()))
         .collect();
     made.sort();
     let mut once = made.clone();
