@@ -22,6 +22,10 @@ const AFTER: usize = 8;
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 const LEADER: &str = "kubectl get lease appdeploy-operator --namespace appdeploy-system \
                       --output jsonpath='{.spec.holderIdentity}'";
+const RENEWED: &str = "kubectl get lease appdeploy-operator --namespace appdeploy-system \
+                       --output jsonpath='{.spec.renewTime}'";
+/// The time in the format of `renewTime`, in which later times are greater.
+const NOW: &str = "date --utc +%Y-%m-%dT%H:%M:%S.%6NZ";
 const KINDS: [&str; 3] = ["deployment", "service", "ingress"];
 
 /// The progress of the load.
@@ -32,32 +36,45 @@ struct Load {
     is_over: AtomicBool,
 }
 
+/// How the leader ends.
+struct End {
+    script: &'static str,
+    /// Whether the next process may have the same name.
+    keeps_name: bool,
+}
+
 /// The process receives SIGTERM, and releases the Lease.
-const DELETE: &str = r"kubectl delete pod $POD --namespace appdeploy-system --grace-period=0 --force";
-/// The process can't release the Lease. A new one starts in the same pod.
-const KILL: &str = r"
+const DELETE: End = End {
+    script: "kubectl delete pod $POD --namespace appdeploy-system --grace-period=0 --force",
+    keeps_name: false,
+};
+/// The process can't release the Lease. A new one starts in the same pod, and continues the Lease.
+const KILL: End = End {
+    script: r"
 uid=$(kubectl get pod $POD --namespace appdeploy-system --output jsonpath='{.metadata.uid}')
 for process in $(pgrep appdeploy-opera); do
     if grep --quiet pod$uid /proc/$process/cgroup; then kill -KILL $process; killed=yes; fi
 done
 test $killed = yes
-";
+",
+    keeps_name: true,
+};
 
 pub fn children_are_created_once_while_the_leader_is_deleted(
     environment: &Environment,
     context: &TestContext,
 ) -> Result<()> {
-    children_are_created_once(environment, context, DELETE)
+    children_are_created_once(environment, context, &DELETE)
 }
 
 pub fn children_are_created_once_while_the_leader_is_killed(
     environment: &Environment,
     context: &TestContext,
 ) -> Result<()> {
-    children_are_created_once(environment, context, KILL)
+    children_are_created_once(environment, context, &KILL)
 }
 
-fn children_are_created_once(environment: &Environment, context: &TestContext, kill: &str) -> Result<()> {
+fn children_are_created_once(environment: &Environment, context: &TestContext, end: &End) -> Result<()> {
     let settled = "kubectl rollout status deployment/appdeploy-operator --namespace appdeploy-system --timeout=2m";
     environment.shell.run(settled)?;
     let folder = context.kubeconfig.parent().unwrap_or(Path::new("."));
@@ -65,7 +82,7 @@ fn children_are_created_once(environment: &Environment, context: &TestContext, k
     let load = Load::default();
     let takeover = thread::scope(|scope| {
         let creation = scope.spawn(|| create_and_change(&context.shell, &load));
-        let takeover = end_leader(&environment.shell, &context.shell, kill, &load, || {
+        let takeover = end_leader(&environment.shell, &context.shell, end, &load, || {
             creation.is_finished()
         });
         load.is_over.store(true, Ordering::Relaxed);
@@ -97,9 +114,9 @@ fn children_are_created_once(environment: &Environment, context: &TestContext, k
 
 /// The times from the end of the leader.
 struct Takeover {
-    /// Until another operator had the Lease.
+    /// Until another process had the Lease.
     lease: Duration,
-    /// Until another operator had created a child of a new app.
+    /// Until another process had created a child of a new app.
     child: Duration,
 }
 
@@ -121,7 +138,7 @@ fn create_and_change(shell: &Shell, load: &Load) -> Result<()> {
         let change = format!("kubectl patch appdeploy app-{} --type json -p '{round}'", number / 2);
         store(shell, &change, load)?;
     }
-    bail!("no other operator was the leader after {MAX_APPS} apps")
+    bail!("no other process was the leader after {MAX_APPS} apps")
 }
 
 /// Runs a command, and repeats it while the webhook does not answer.
@@ -139,19 +156,21 @@ fn store(shell: &Shell, command: &str, load: &Load) -> Result<()> {
     }
 }
 
-/// Ends the leader, and returns after another one has taken over and more apps were created.
-fn end_leader(outside: &Shell, shell: &Shell, kill: &str, load: &Load, is_over: impl Fn() -> bool) -> Result<Takeover> {
+/// Ends the leader, and returns after another process has taken over and more apps were created.
+fn end_leader(outside: &Shell, shell: &Shell, end: &End, load: &Load, is_over: impl Fn() -> bool) -> Result<Takeover> {
     let created = || load.apps.load(Ordering::Relaxed);
     until(|| Ok(is_over() || created() >= BEFORE))?;
     let leader = outside.run(LEADER)?;
     let (pod, _) = leader.split_once('_').context("the Lease has no holder")?;
     let killed = Instant::now();
-    outside.run(&format!("POD={pod}\n{kill}"))?;
+    outside.run(&format!("POD={pod}\n{}", end.script))?;
+    let ended = outside.run(NOW)?;
     // The first app that is created after the current one.
     let next = created() + 1;
     until(|| {
         let now = outside.run(LEADER)?;
-        Ok(is_over() || (!now.is_empty() && now != leader))
+        let continues = end.keeps_name && outside.run(RENEWED)?.trim() > ended.trim();
+        Ok(is_over() || (!now.is_empty() && now != leader) || continues)
     })?;
     let lease = killed.elapsed();
     shell.run(&format!(
