@@ -512,10 +512,11 @@ fn cause_is_stable(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// `--wait` ends before its timeout when the command of the app exits.
+/// `--wait` ends before its timeout when the command of the app exits. Without a health check, the app would be ready for the
+/// moment in which its container runs.
 fn crash_ends_a_wait(shell: &Shell) -> Result<()> {
     let ended = shell.run(
-        r#"said=$(kubectl appdeploy create once --image busybox --wait --timeout 2m --command -- false 2>&1) || code=$?
+        r#"said=$(kubectl appdeploy create once --image busybox --port 80 --health-path / --wait --timeout 2m --command -- false 2>&1) || code=$?
         echo "code $code: $said""#,
     )?;
     has(
