@@ -20,6 +20,9 @@ const POM: &str = include_str!("../../queue_servers/pom.xml");
 /// The goal that copies it into a folder.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
 
+/// How often Maven is run until it succeeds.
+const DOWNLOADS: u32 = 3;
+
 /// The path that answers when it is ready.
 const HEALTH: &str = "/health";
 
@@ -107,11 +110,22 @@ fn download(folder: &Path) -> Result<()> {
     let pom = scratch.path().join("pom.xml");
     fs::write(&pom, POM).context("failed to write the list for Maven")?;
     let mut maven = Command::new("mvn");
+    // Without --quiet, which would hide the errors, too.
     maven
-        .args(["--batch-mode", "--quiet", COPY, "-DincludeScope=runtime", "--file"])
+        .args([
+            "--batch-mode",
+            "--no-transfer-progress",
+            COPY,
+            "-DincludeScope=runtime",
+            "--file",
+        ])
         .arg(&pom)
         .arg(format!("-DoutputDirectory={}", folder.display()));
-    run(&mut maven).context("Maven fetches ElasticMQ (Debian: apt install maven)")?;
+    // It fails with the first of its hundred files that a repository does not send, and keeps those before it.
+    let fetched = (1..DOWNLOADS).find_map(|_| run(&mut maven).ok());
+    fetched
+        .map_or_else(|| run(&mut maven), Ok)
+        .context("Maven fetches ElasticMQ (Debian: apt install maven)")?;
     for (sum, name) in list() {
         let file = folder.join(name);
         let bytes = fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;

@@ -34,10 +34,12 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("failed to run {name}"))?;
+    // Maven reports its errors on standard output.
     ensure!(
         output.status.success(),
-        "{name} failed ({}):\n{}",
+        "{name} failed ({}):\n{}{}",
         output.status,
+        String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(())
