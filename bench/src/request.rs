@@ -108,7 +108,7 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     }
     let child = |wanted: &DesiredChild| {
         let child = Child {
-            controller: Some(uid.to_owned()),
+            controller: Some(uid.into()),
             state: (wanted.id.kind.read)(&ObjectMeta::default(), &wanted.object),
             ..Child::default()
         };

@@ -72,7 +72,7 @@ pub struct AppDeploySpec {
 
     /// How changed pods are rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<RolloutStrategy>,
+    pub rollout: Option<Box<RolloutStrategy>>,
 
     /// Where the application can be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -176,7 +176,7 @@ pub struct PodFields {
     /// ServiceAccount `default` of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(merge_strategy = kube::core::MapMerge::Atomic)]
-    pub service_account: Option<ServiceAccount>,
+    pub service_account: Option<Box<ServiceAccount>>,
 
     /// Mounts a token of the ServiceAccount into the containers, for applications that call the Kubernetes API. Only with
     /// `serviceAccount`. Default false.
@@ -189,7 +189,7 @@ pub struct PodFields {
 
     /// The nodes on which the pods may run. Default: all nodes without taints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<Placement>,
+    pub placement: Option<Box<Placement>>,
 
     /// Runs the pods in a user namespace if it is false: root in a container is then no root on the node. Nodes need
     /// Kubernetes 1.33, and a kernel and a container runtime that support it. Default: the users of the node.

@@ -2,7 +2,7 @@
 //! every wanted field, with the wanted value?
 //!
 //! Each leaf (a path and its value) is one hash; a digest is the sorted list of them. The live object is as wanted if the one list
-//! contains the other, and the first wanted path that is missing is the drift. A digest of a live Deployment takes about 0.6 kB, the
+//! contains the other, and the first wanted path that is missing is the drift. A digest of a live Deployment takes about 0.4 kB, the
 //! object 11 kB (docs/adr/0003).
 
 use std::borrow::Cow;
@@ -20,9 +20,13 @@ use crate::fields::{METADATA, Node, content, is_empty_dir, is_empty_variable, is
 /// wanted one, and hide the drift.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
+/// The hash of a leaf. That a missing field of an object with a hundred leaves has the hash of another one, so that its drift is not
+/// seen, happens once in 10^10 cases.
+type Leaf = [u8; 5];
+
 /// The hashes of all leaves of an object, sorted. They differ from process to process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Digest(Box<[u64]>);
+pub struct Digest(Box<[Leaf]>);
 
 impl Digest {
     /// Returns the digest of the fields of an object that a user or the operator can own: labels, annotations, owner references,
@@ -127,8 +131,9 @@ pub fn paths(object: &Value) -> BTreeSet<String> {
     paths
 }
 
-fn leaf(path: &str, value: &str) -> u64 {
-    KEY.hash_one((path, value))
+fn leaf(path: &str, value: &str) -> Leaf {
+    let [a, b, c, d, e, ..] = KEY.hash_one((path, value)).to_le_bytes();
+    [a, b, c, d, e]
 }
 
 fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {

@@ -152,7 +152,7 @@ impl Plan {
             return;
         };
         if because == "spec.replicas" {
-            self.other_scaler.clone_from(&child.managers.scaled_by);
+            self.other_scaler = child.managers.scaled_by.as_deref().map(Into::into);
         }
         let mut object = with_uid(wanted, &child.uid);
         if had_service_account(child) {
@@ -181,7 +181,7 @@ impl Plan {
     }
 
     fn delete(&mut self, id: ChildId, child: &Child) {
-        let uid = child.uid.clone();
+        let uid = child.uid.to_string();
         self.actions.push(Action::Delete { id, uid });
     }
 }
@@ -226,7 +226,7 @@ pub fn deletions_after(failure: &Failure, app: &Valid<'_>, observed: &Observed) 
         .filter(|(_, child)| child.is_controlled_by(&app.uid) && !child.deleting)
         .map(|(id, child)| Action::Delete {
             id: id.clone(),
-            uid: child.uid.clone(),
+            uid: child.uid.to_string(),
         })
         .collect()
 }
@@ -245,7 +245,7 @@ pub fn name_conflict(id: &ChildId, app: &str, child: &Child) -> Failure {
     Failure::NameConflict {
         kind,
         name,
-        owner: child.other_owner.clone(),
+        owner: child.other_owner.as_deref().map(Into::into),
     }
 }
 
@@ -305,7 +305,7 @@ fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value, lacki
     let hash = |object: &Value| {
         object["metadata"]["annotations"][crd::annotation::DESIRED_HASH]
             .as_str()
-            .map(str::to_owned)
+            .map(Into::into)
     };
     // Without the entry of the create, an apply removes fields by itself.
     let Some(created_entry) = child.managers.created_entry else {
@@ -333,7 +333,7 @@ fn means(app: &Valid<'_>, kind: &ChildKind, child: &Child, wanted: &Value, lacki
     patched(is_as_written.then(|| merge_patch::between(&before, wanted)).flatten())
 }
 
-fn fold(child: &Child, created_entry: usize) -> Fold {
+fn fold(child: &Child, created_entry: u32) -> Fold {
     let entry = format!("/metadata/managedFields/{created_entry}");
     let change = if child.managers.applied {
         json!({"op": "remove", "path": entry})

@@ -92,7 +92,7 @@ pub fn read_app(name: &str, namespace: &str, live: LiveObjects<'_>) -> ReadApp {
         paused: deployment["spec"]["paused"] == true,
         ..AppDeploySpec::default()
     };
-    spec.rollout = rollout::read(&deployment);
+    spec.rollout = rollout::read(&deployment).map(Box::new);
     if let Some(account) = &mut spec.pod.service_account {
         service_account::read(account, name, live.service_account);
     }

@@ -133,7 +133,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         problems.push(format!("spec.replicas: {} is less than 0", spec.replicas));
     }
     pod_problems("spec", &spec.pod, &mut problems);
-    problems.extend(spec.rollout.as_ref().and_then(rollout_problem));
+    problems.extend(spec.rollout.as_deref().and_then(rollout_problem));
     let route = spec.pod.container.port.map(|port| Route {
         port,
         ingress: ingress_route(spec, &name, &namespace, &mut problems),
@@ -148,7 +148,7 @@ pub fn validate(app: &AppDeploy) -> Result<Valid<'_>, Invalid> {
         uid: app.uid().unwrap_or_default(),
         pod: &spec.pod,
         replicas: spec.replicas,
-        rollout: spec.rollout.as_ref(),
+        rollout: spec.rollout.as_deref(),
         paused: spec.paused,
         restarted_at: app.annotations().get(crd::annotation::RESTARTED_AT).cloned(),
         config_hash: app.status.as_ref().and_then(|status| status.config_hash.clone()),

@@ -26,7 +26,7 @@ use status::StatusWrites;
 
 /// The states of all objects of a kind whose status is an `S`, under one lock.
 #[derive(Debug)]
-pub struct ObjectStates<S>(Mutex<HashMap<Key, ObjectState<S>>>);
+pub struct ObjectStates<S>(Mutex<HashMap<Key, Box<ObjectState<S>>>>);
 
 /// The state of one object.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl<S> ObjectStates<S> {
         let mut all = self.lock();
         let state = all.entry(key.clone()).or_default();
         if state.uid.as_deref() != Some(uid) {
-            *state = ObjectState {
+            **state = ObjectState {
                 uid: Some(uid.into()),
                 retry: state.retry.take(),
                 probe_events: state.probe_events.take(),
@@ -95,7 +95,7 @@ impl<S> ObjectStates<S> {
 
     /// Reads or changes the state of an object. Returns `None` if there is none.
     pub fn with<R>(&self, key: &Key, change: impl FnOnce(&mut ObjectState<S>) -> R) -> Option<R> {
-        self.lock().get_mut(key).map(change)
+        self.lock().get_mut(key).map(|state| change(state))
     }
 
     /// Reads or changes the state of an object, which is created if there is none.
@@ -108,13 +108,11 @@ impl<S> ObjectStates<S> {
         let mut all = self.lock();
         if let Some(state) = all.remove(key).filter(|state| state.retry.is_some()) {
             let retry = state.retry;
-            all.insert(
-                key.clone(),
-                ObjectState {
-                    retry,
-                    ..ObjectState::default()
-                },
-            );
+            let state = ObjectState {
+                retry,
+                ..ObjectState::default()
+            };
+            all.insert(key.clone(), state.into());
         }
     }
 
@@ -130,7 +128,7 @@ impl<S> ObjectStates<S> {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, ObjectState<S>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Box<ObjectState<S>>>> {
         // A panic under the lock leaves each state whole: they are changed by single assignments.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

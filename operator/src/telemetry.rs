@@ -41,7 +41,7 @@ impl LogLevel {
         self.0.with_current(ToString::to_string).unwrap_or_default()
     }
 
-    /// Sets the filter, such as `debug` or `info,operator=trace`.
+    /// Sets the filter, such as `debug` or `info,operator=debug`.
     ///
     /// # Errors
     /// Returns what is wrong with the filter; then the former one stays in force.

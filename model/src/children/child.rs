@@ -12,17 +12,17 @@ use crate::spec_reader::Additions;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Child {
     /// Its UID.
-    pub uid: String,
+    pub uid: Box<str>,
     /// The UID in its controller reference.
-    pub controller: Option<String>,
+    pub controller: Option<Box<str>>,
     /// Its controller, as it is named in messages if it is not the app. See [`other_owner`].
-    pub other_owner: Option<String>,
+    pub other_owner: Option<Box<str>>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its finalizers.
-    pub finalizers: Vec<String>,
+    pub finalizers: Box<[String]>,
     /// The hash of the desired object that was last written, from its annotation.
-    pub desired_hash: Option<String>,
+    pub desired_hash: Option<Box<str>>,
     /// The managers of its fields.
     pub managers: Managers,
     /// The digest of its labels, annotations, owner references and the fields in [`ChildKind::digest`].
@@ -40,11 +40,11 @@ pub enum ChildState {
     /// The rollout of a Deployment.
     Rollout(Box<Rollout>),
     /// The cluster IP of a Service, once it has one.
-    Address(Option<String>),
+    Address(Option<Box<str>>),
     /// The state of an Ingress.
     Route {
         /// The IP or host name of its load balancer.
-        address: Option<String>,
+        address: Option<Box<str>>,
         /// Whether it names a class.
         has_class: bool,
         /// The paths that it serves.
@@ -96,24 +96,24 @@ impl Rollout {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
     /// The index in `managedFields` of the entry of the first write (a POST). While it exists, an apply can't remove a field.
-    pub created_entry: Option<usize>,
+    pub created_entry: Option<u32>,
     /// Whether the operator has applied the child before.
     pub applied: bool,
     /// The manager that sets the number of replicas through the scale subresource, such as an autoscaler.
-    pub scaled_by: Option<String>,
+    pub scaled_by: Option<Box<str>>,
 }
 
 impl Child {
     /// Reads a live object: its metadata, and its other fields as JSON.
     #[must_use]
     pub fn read(kind: &ChildKind, meta: &ObjectMeta, data: &Value) -> Self {
-        let annotation = |key: &str| meta.annotations.as_ref()?.get(key).cloned();
+        let annotation = |key: &str| Some(meta.annotations.as_ref()?.get(key)?.as_str().into());
         Self {
-            uid: meta.uid.clone().unwrap_or_default(),
-            controller: controller(meta).map(|(_, uid)| uid.to_owned()),
-            other_owner: other_owner(meta),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            controller: controller(meta).map(|(_, uid)| uid.into()),
+            other_owner: other_owner(meta).map(Into::into),
             deleting: meta.deletion_timestamp.is_some(),
-            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            finalizers: meta.finalizers.clone().unwrap_or_default().into(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
             managers: managers(meta),
             digest: Digest::of_parts(meta, data, kind.digest),
@@ -203,7 +203,7 @@ fn another(owner: &str) -> String {
 
 fn managers(meta: &ObjectMeta) -> Managers {
     let mut managers = Managers::default();
-    for (index, entry) in meta.managed_fields.iter().flatten().enumerate() {
+    for (index, entry) in (0..).zip(meta.managed_fields.iter().flatten()) {
         let ours = entry.manager.as_deref() == Some(crd::FIELD_MANAGER);
         match (
             entry.subresource.as_deref().unwrap_or_default(),
@@ -211,7 +211,7 @@ fn managers(meta: &ObjectMeta) -> Managers {
         ) {
             ("", Some("Update")) if ours => managers.created_entry = Some(index),
             ("", Some("Apply")) if ours => managers.applied = true,
-            ("scale", _) if !ours => managers.scaled_by.clone_from(&entry.manager),
+            ("scale", _) if !ours => managers.scaled_by = entry.manager.as_deref().map(Into::into),
             _ => {}
         }
     }
@@ -219,9 +219,9 @@ fn managers(meta: &ObjectMeta) -> Managers {
 }
 
 /// Returns the address at a JSON pointer, unless it is empty or "None", as for a headless Service.
-pub(crate) fn address(data: &Value, pointer: &str) -> Option<String> {
+pub(crate) fn address(data: &Value, pointer: &str) -> Option<Box<str>> {
     let text = data.pointer(pointer)?.as_str()?;
-    (!text.is_empty() && text != "None").then(|| text.to_owned())
+    (!text.is_empty() && text != "None").then(|| text.into())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) fn node_selector(pod: &PodFields) -> Option<BTreeMap<String, String>>
 
 /// Renders the tolerations of a pod; `None` without any.
 pub(super) fn tolerations(pod: &PodFields) -> Option<Vec<Toleration>> {
-    let Placement { tolerations, .. } = pod.placement.as_ref()?;
+    let Placement { tolerations, .. } = pod.placement.as_deref()?;
     some_list(tolerations, |toleration| Toleration {
         key: toleration.key.clone(),
         operator: toleration.operator.map(|operator| operator.as_str().to_owned()),

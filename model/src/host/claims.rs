@@ -11,7 +11,7 @@ use super::{Claim, blocking_claim};
 /// unknown: see [`Claims::is_unverified`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claims<K: Ord> {
-    claims: BTreeMap<K, Claim>,
+    claims: BTreeMap<K, Box<Claim>>,
     /// The apps that ask for a host or have it, sorted. Most hosts have one.
     by_host: BTreeMap<String, Vec<K>>,
 }
@@ -29,7 +29,7 @@ impl<K: Ord + Clone> Claims<K> {
     /// Stores the current claim of an app; `None` if it has no host. Returns the other apps that may get or lose a host
     /// because of it, to be reconciled.
     pub fn update(&mut self, app: &K, now: Option<Claim>) -> Vec<K> {
-        let reserving = self.claims.get(app).filter(|known| known.reserved.is_some());
+        let reserving = self.of(app).filter(|known| known.reserved.is_some());
         let Some(Claim {
             namespace,
             name,
@@ -53,7 +53,7 @@ impl<K: Ord + Clone> Claims<K> {
     /// Returns the claim of an app and the one that blocks it, if any.
     #[must_use]
     pub fn conflict(&self, app: &K) -> Option<(&Claim, &Claim)> {
-        let claim = self.claims.get(app)?;
+        let claim = self.of(app)?;
         Some((claim, self.blocking(claim)?))
     }
 
@@ -61,7 +61,7 @@ impl<K: Ord + Clone> Claims<K> {
     #[must_use]
     pub fn blocking(&self, claim: &Claim) -> Option<&Claim> {
         let keys = self.by_host.get(&claim.wants.as_ref()?.host)?;
-        blocking_claim(claim, keys.iter().filter_map(|key| self.claims.get(key)))
+        blocking_claim(claim, keys.iter().filter_map(|key| self.of(key)))
     }
 
     /// Reserves the path that an app asks for, before its Ingress is written. It counts as the app's until
@@ -74,7 +74,7 @@ impl<K: Ord + Clone> Claims<K> {
         if let Some((claim, blocking)) = self.conflict(app) {
             return Err(Box::new((claim.clone(), blocking.clone())));
         }
-        let Some(claim) = self.claims.get(app) else {
+        let Some(claim) = self.of(app) else {
             return Ok(Vec::new());
         };
         debug_assert!(
@@ -130,14 +130,14 @@ impl<K: Ord + Clone> Claims<K> {
     /// Returns the claim of an app.
     #[must_use]
     pub fn of(&self, app: &K) -> Option<&Claim> {
-        self.claims.get(app)
+        self.claims.get(app).map(Box::as_ref)
     }
 
     fn replace(&mut self, app: &K, now: Option<Claim>) -> Vec<K> {
-        if self.claims.get(app) == now.as_ref() {
+        if self.of(app) == now.as_ref() {
             return Vec::new();
         }
-        let before = self.claims.remove(app);
+        let before = self.claims.remove(app).map(|claim| *claim);
         // A finished write changes nothing for other apps, because the reservation had the same effect. Otherwise two apps
         // that share a host would requeue each other indefinitely.
         let is_changed = before.as_ref().map(Claim::effect) != now.as_ref().map(Claim::effect);
@@ -160,7 +160,7 @@ impl<K: Ord + Clone> Claims<K> {
             }
         }
         if let Some(now) = now {
-            self.claims.insert(app.clone(), now);
+            self.claims.insert(app.clone(), now.into());
         }
         affected.remove(app);
         affected.into_iter().filter(|_| is_changed).collect()

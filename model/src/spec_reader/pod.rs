@@ -81,10 +81,10 @@ pub fn read(
         init_containers: others.init_containers,
         sidecars: others.sidecars,
         automount_service_account_token: account.as_ref().and_then(|_| takes_token.then_some(true)),
-        service_account: account,
+        service_account: account.map(Box::new),
         // A pod template does not say it.
         on_config_change: None,
-        placement: placement::read(&spec),
+        placement: placement::read(&spec).map(Box::new),
         metrics: metrics::read(container, port, service, monitor),
         host_users: spec["hostUsers"].as_bool().filter(|shares| !shares),
     };

@@ -24,7 +24,7 @@ pub fn of_deployment(deployment: &Value, spec: &AppDeploySpec) -> impl Iterator<
             fields.remove(own);
         }
     }
-    let ours = json!({"spec": settings(&spec.pod, spec.rollout.as_ref())});
+    let ours = json!({"spec": settings(&spec.pod, spec.rollout.as_deref())});
     let ours = crate::defaults::filled(&DEPLOYMENT, &ours);
     of("spec", &live, &ours["spec"]).into_iter()
 }

@@ -19,7 +19,7 @@ pub(super) fn add_problems(at: &str, pod: &PodFields, problems: &mut Vec<String>
         return;
     };
     let at = format!("{at}.serviceAccount");
-    match account {
+    match &**account {
         ServiceAccount {
             name: Some(name),
             annotations: None,

@@ -186,7 +186,7 @@ impl Applier<'_> {
                 let cache = self.cache(id);
                 match answer.outcome {
                     // It still exists, and an Ingress still serves its host.
-                    Reducing::Kept(child) if child.value.uid == uid && child.value.deleting => {
+                    Reducing::Kept(child) if *child.value.uid == *uid && child.value.deleting => {
                         cache.upsert_known(child);
                     }
                     _ => {

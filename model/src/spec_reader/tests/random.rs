@@ -27,7 +27,9 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
             progress_deadline_seconds: rollout.progress_deadline_seconds.filter(|seconds| *seconds != 600),
         }
     });
-    spec.rollout = rollout.filter(|rollout| *rollout != crd::RolloutStrategy::default());
+    spec.rollout = rollout
+        .filter(|rollout| *rollout != crd::RolloutStrategy::default())
+        .map(Box::new);
     let pod = &mut spec.pod;
     pod.security_profile = pod
         .security_profile
@@ -68,7 +70,7 @@ pub fn normalized(spec: &Value) -> AppDeploySpec {
     pod.placement = pod
         .placement
         .take()
-        .filter(|placement| *placement != crd::Placement::default());
+        .filter(|placement| **placement != crd::Placement::default());
     pod.termination_grace_period_seconds = pod.termination_grace_period_seconds.filter(|seconds| *seconds != 30);
     for port in &mut pod.container.ports {
         port.protocol = port.protocol.filter(|protocol| *protocol != crd::PortProtocol::Tcp);

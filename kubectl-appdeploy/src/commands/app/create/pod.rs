@@ -206,9 +206,9 @@ impl PodArgs {
                 .collect(),
             security_profile: self.security_profile,
             volumes: self.volumes()?,
-            service_account: self.account()?,
+            service_account: self.account()?.map(Box::new),
             on_config_change: self.on_config_change,
-            placement: self.placement()?,
+            placement: self.placement()?.map(Box::new),
             ..PodFields::default()
         })
     }

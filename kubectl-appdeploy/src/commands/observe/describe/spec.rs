@@ -36,7 +36,7 @@ fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
         [
             ("Path", spec.path.clone()),
             ("IngressClass", spec.ingress_class_name.clone()),
-            ("Rollout", spec.rollout.as_ref().map(rollout)),
+            ("Rollout", spec.rollout.as_deref().map(rollout)),
             ("TLS Secret", spec.tls.as_ref().and_then(|tls| tls.secret_name.clone())),
         ],
     );
