@@ -11,8 +11,10 @@ use crate::output::age::age;
 use crate::output::table::{Cell, Table};
 use crate::terminal::ui::{RenderOptions, clean, wrap};
 
-/// The width of the labels.
-const LABEL: usize = 14;
+/// The width of the labels; the longest one is `Service Account:`.
+const LABEL: usize = 17;
+/// By how much the following lines of a long value of a list are indented.
+const CONTINUED: usize = 2;
 /// How many events are shown: the youngest.
 const EVENTS: usize = 15;
 
@@ -46,15 +48,23 @@ impl Page<'_> {
         );
     }
 
-    /// Writes a label with several values below each other.
+    /// Writes a label with several values below each other, each broken between words where the terminal ends.
     pub fn list(&mut self, label: &str, values: &[String]) {
-        for (index, value) in values.iter().enumerate() {
-            if index == 0 {
-                self.line(label, value);
-            } else {
-                let _ = writeln!(self.text, "{:LABEL$}{}", "", clean(value));
+        let room = self.render.width.map(|width| width.saturating_sub(LABEL + CONTINUED));
+        let mut label = self.render.label(&format!("{:LABEL$}", format!("{label}:")));
+        for value in values {
+            let mut indent = 0;
+            for line in wrap(&clean(value), room) {
+                let _ = writeln!(self.text, "{label}{:indent$}{line}", "");
+                label = " ".repeat(LABEL);
+                indent = CONTINUED;
             }
         }
+    }
+
+    /// Writes a label above lines whose labels are indented.
+    pub fn heading(&mut self, label: &str) {
+        let _ = writeln!(self.text, "{}", self.render.label(&format!("{label}:")));
     }
 
     /// Writes name, namespace, labels and age of an object.
@@ -112,7 +122,7 @@ impl Page<'_> {
     }
 
     pub fn section(&mut self, title: &str, body: &str) {
-        let _ = writeln!(self.text, "{}", self.render.label(&format!("{title}:")));
+        self.heading(title);
         for line in body.lines() {
             let _ = writeln!(self.text, "  {line}");
         }

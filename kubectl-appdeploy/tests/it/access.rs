@@ -85,7 +85,11 @@ fn page_is_printed_without_the_forbidden_parts() {
     ] {
         assert!(page.contains(line), "{page}");
     }
-    assert!(jane.run("describe shop").ok().contains("Events:       n/a (forbidden)"));
+    assert!(
+        jane.run("describe shop")
+            .ok()
+            .contains("Events:          n/a (forbidden)")
+    );
     assert!(jane.run("version").ok().contains("Operator Version: n/a (forbidden)"));
     let said = jane.run("create web --image=nginx").fails(1);
     assert!(

@@ -50,9 +50,11 @@ fn volumes_and_service_account_are_set_and_removed() {
     );
     let shown = plugin.run("describe shop").ok();
     for line in [
-        "/etc/web from ConfigMap web",
-        "/tmp from an empty directory",
-        "Service Account:",
+        "/etc/web from web (ro)",
+        "/tmp from tmp (rw)",
+        "web: ConfigMap web",
+        "tmp: emptyDir",
+        "Service Account: web",
     ] {
         assert!(shown.contains(line), "{line} is not in\n{shown}");
     }

@@ -59,7 +59,7 @@ fn status_describe_and_adopt_show_what_the_operator_reports() {
     }
     let page = plugin.run("queue describe orders").ok();
     assert!(
-        page.contains("Credentials:  Secret sqs\n") && page.contains("Ready:        no (QueueConflict)\n"),
+        page.contains("Credentials:     Secret sqs\n") && page.contains("Ready:           no (QueueConflict)\n"),
         "{page}"
     );
     let said = plugin.run("queue status orders --until=ready --timeout=30s").fails(3);

@@ -77,10 +77,10 @@ pub fn text(subject: &Subject<'_>, render: &RenderOptions) -> String {
 fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &Diagnosis) {
     let state = workload.state();
     let mut replicas = format!(
-        "{} wanted, {} exist, {} up to date, {} ready",
+        "{} desired, {} updated, {} total, {} ready",
         workload.wanted(),
-        state.replicas,
         state.updated,
+        state.replicas,
         state.ready
     );
     match workload {
@@ -98,7 +98,7 @@ fn state(page: &mut Page<'_>, workload: &Workload, children: &Children, story: &
             let (available, ending) = (count(|s| s.available_replicas), count(|s| s.terminating_replicas));
             let _ = write!(replicas, ", {available} available");
             if ending > 0 {
-                let _ = write!(replicas, ", {ending} ending");
+                let _ = write!(replicas, ", {ending} terminating");
             }
             page.line("Replicas", &replicas);
         }
@@ -180,18 +180,18 @@ mod tests {
         let lines: Vec<&str> = page
             .lines()
             .filter(|line| {
-                ["9090", "81", "cat", "sleeps", "Grace", "Rollout"]
+                ["9090", "81", "cat", "sleep", "Grace", "Rollout"]
                     .iter()
                     .any(|part| line.contains(part))
             })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        Rollout:      RollingUpdate, at most 2 more pods, at most 0% unavailable, failed after 90s without progress
-        Grace Period: 60s
-        Pre-Stop:     sleeps 5s
-        Readiness:    GET / on port 8081
-        Liveness:     command sh -c "cat /alive"
-        Startup:      gRPC on port 9090
+        Rollout:         RollingUpdate, 0% max unavailable, 2 max surge, progress deadline 90s
+        Readiness:       GET / on port 8081
+        Liveness:        command sh -c "cat /alive"
+        Startup:         gRPC on port 9090
+        Grace Period:    60s
+        Pre-Stop:        sleep 5s
         "#);
     }
 
@@ -214,28 +214,28 @@ mod tests {
         )
         .unwrap();
         insta::assert_snapshot!(described(&app, vec![event], None), @r#"
-        Name:         shop
-        Namespace:    default
-        Age:          12h
-        Created:      2026-06-01T00:00:00Z
-        Image:        shop:1
-        Port:         80
-        Args:         --greeting "hello world"
-        Requests:     cpu=100m, memory=64Mi
-        Health Check: GET /healthz on port 80
-        Environment:  all keys of ConfigMap look, prefix A_
-                      A=1
-                      DB from Secret db, key url
-                      IP from field status.podIP
-        Replicas:     2 wanted, 2 exist, 2 up to date, 1 ready
-        URL:          http://shop.default
-        Ready:        no (CrashLoop)
-          why:        shop-1: exit code 1: no such table
-          next:       kubectl logs shop-1 -p
+        Name:            shop
+        Namespace:       default
+        Age:             12h
+        Created:         2026-06-01T00:00:00Z
+        Image:           shop:1
+        Port:            80
+        Args:            --greeting "hello world"
+        Requests:        cpu=100m, memory=64Mi
+        Health Check:    GET /healthz on port 80
+        Environment:     all keys of ConfigMap look, prefix A_
+                         A=1
+                         DB from Secret db, key url
+                         IP from field status.podIP
+        Replicas:        2 desired, 2 updated, 2 total, 1 ready
+        URL:             http://shop.default
+        Ready:           no (CrashLoop)
+          why:           shop-1: exit code 1: no such table
+          next:          kubectl logs shop-1 -p
         Conditions:
           TYPE    STATUS   REASON      SINCE   MESSAGE
           Ready   False    CrashLoop   2m      1 of 2 pods keeps crashing
-        Children:     <none>
+        Children:        <none>
         Events:
           LAST       TYPE      REASON    OBJECT       MESSAGE
           30s (x4)   Warning   BackOff   Pod/shop-1   restarting
@@ -279,8 +279,8 @@ mod tests {
                 set("1", "shop:1", 0, 0)
             ]),
             [
-                "Serving:      revision 2 with image shop:2, 2 of 2 pods ready",
-                "Rolling out:  revision 3 with image shop:3, 0 of 1 pods ready"
+                "Serving:         revision 2 with image shop:2, 2 of 2 pods ready",
+                "Rolling out:     revision 3 with image shop:3, 0 of 1 pods ready"
             ]
         );
         assert_eq!(lines(vec![set("3", "shop:3", 2, 2), set("2", "shop:2", 0, 0)]), [""; 0]);
@@ -304,24 +304,24 @@ mod tests {
         let text = described(&app, vec![event], Some(80));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text, @r"
-        Name:         shop
-        Namespace:    default
-        Age:          12h
-        Created:      2026-06-01T00:00:00Z
-        Image:        shop:1
-        Port:         <none> (a worker: no Service, no Ingress)
-        Replicas:     1 wanted, 0 exist, 0 up to date, 0 ready
-        URL:          <none>
-        Ready:        no (Unschedulable)
-          why:        no node has room for the pod: 3 nodes have too little memory left,
-                      and 1 node is tainted
-          next:       kubectl describe nodes
+        Name:            shop
+        Namespace:       default
+        Age:             12h
+        Created:         2026-06-01T00:00:00Z
+        Image:           shop:1
+        Port:            <none> (a worker: no Service, no Ingress)
+        Replicas:        1 desired, 0 updated, 0 total, 0 ready
+        URL:             <none>
+        Ready:           no (Unschedulable)
+          why:           no node has room for the pod: 3 nodes have too little memory
+                         left, and 1 node is tainted
+          next:          kubectl describe nodes
         Conditions:
           TYPE    STATUS   REASON          SINCE   MESSAGE
           Ready   False    Unschedulable   2m      no node has room for the pod: 3 nodes
                                                    have too little memory left, and 1
                                                    node is tainted
-        Children:     <none>
+        Children:        <none>
         Events:
           LAST       TYPE      REASON             OBJECT
           30s (x4)   Warning   FailedScheduling   Pod/shop-5d4f8c7b6d-x2x9k
@@ -342,24 +342,24 @@ mod tests {
             .to_vec();
         set.status.as_mut().unwrap().pod_names = ["batch-1", "batch-3"].map(String::from).to_vec();
         insta::assert_snapshot!(described(&batch, vec![], None), @r"
-        Name:         batch
-        Namespace:    default
-        Age:          12h
-        Created:      2026-06-01T00:00:00Z
-        Image:        ghcr.io/acme/batch:1.99
-        Min Ready:    10s
-        Unavailable:  at most 25% during an update
-        Replacing:    batch-3
-        Replicas:     8 wanted, 8 exist, 2 up to date, 6 ready, 0 available
-        Ready:        no (ImageNotFound)
-          why:        image ghcr.io/acme/batch:1.99 was not found
-          next:       kubectl edit podset batch -n default
+        Name:            batch
+        Namespace:       default
+        Age:             12h
+        Created:         2026-06-01T00:00:00Z
+        Image:           ghcr.io/acme/batch:1.99
+        Min Ready:       10s
+        Max Unavailable: 25%
+        Replacing:       batch-3
+        Replicas:        8 desired, 2 updated, 8 total, 6 ready, 0 available
+        Ready:           no (ImageNotFound)
+          why:           image ghcr.io/acme/batch:1.99 was not found
+          next:          kubectl edit podset batch -n default
         Conditions:
           TYPE      STATUS   REASON          SINCE   MESSAGE
           Ready     False    ImageNotFound   2m      image ghcr.io/acme/batch:1.99 was not found
           Stalled   True     ImageNotFound   2m      <none>
-        Children:     <none>
-        Events:       <none>
+        Children:        <none>
+        Events:          <none>
         ");
     }
 }

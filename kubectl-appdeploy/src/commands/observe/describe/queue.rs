@@ -119,30 +119,30 @@ mod tests {
         let now = "2026-06-01T12:00:00Z".parse().unwrap();
         let text = text(&queue, &Ok(Vec::new()), None, now, &RenderOptions::default());
         insta::assert_snapshot!(text, @r"
-        Name:         orders
-        Namespace:    default
-        Age:          12h
-        Created:      2026-06-01T00:00:00Z
-        Provider:     SQS
-        Region:       us-east-1
-        Endpoint:     http://sqs.example:9324
-        Type:         Standard
-        Visibility:   45s
-        Dead Letter:  failed, after 5 deliveries
-        Tags:         team=shop
-        Credentials:  Secret sqs
-        Adoption:     IfExists: manages an existing queue with this name
-        On Deletion:  deletes the queue with its messages
-        URL:          <pending>
-        Depth:        <unknown>
-        ConfigMap:    orders-queue
-        Ready:        no (CredentialsForbidden)
-          why:        the operator may not get the Secret sqs
-          next:       kubectl appdeploy queue create orders -n default --grant-only
+        Name:            orders
+        Namespace:       default
+        Age:             12h
+        Created:         2026-06-01T00:00:00Z
+        Provider:        SQS
+        Region:          us-east-1
+        Endpoint:        http://sqs.example:9324
+        Type:            Standard
+        Visibility:      45s
+        Dead Letter:     failed, after 5 deliveries
+        Tags:            team=shop
+        Credentials:     Secret sqs
+        Adoption:        IfExists: manages an existing queue with this name
+        On Deletion:     deletes the queue with its messages
+        URL:             <pending>
+        Depth:           <unknown>
+        ConfigMap:       orders-queue
+        Ready:           no (CredentialsForbidden)
+          why:           the operator may not get the Secret sqs
+          next:          kubectl appdeploy queue create orders -n default --grant-only
         Conditions:
           TYPE    STATUS   REASON                 SINCE   MESSAGE
           Ready   False    CredentialsForbidden   2m      the operator may not get the Secret sqs
-        Events:       <none>
+        Events:          <none>
         ");
     }
 }

@@ -1,10 +1,10 @@
 //! The spec in `describe`.
 
-use std::collections::BTreeMap;
+mod container;
+mod volume;
 
 use crd::{
-    AppDeploySpec, EnvFromSource, EnvVar, OtherContainer, PodFields, PodSet, Probe, Probes, Quantity, RolloutStrategy,
-    RolloutType, SecurityProfile, Toleration, TolerationOperator, Volume,
+    AppDeploySpec, PodFields, PodSet, RolloutStrategy, RolloutType, SecurityProfile, Toleration, TolerationOperator,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -19,41 +19,49 @@ pub fn write(page: &mut Page<'_>, workload: &Workload) {
         Workload::App(app) => route(page, &app.spec),
         Workload::PodSet(set) => replacement(page, set),
     }
-    pod(page, workload.pod());
+    let pod = workload.pod();
+    container::of_application(page, pod);
+    container::others(page, pod);
+    page.list("Volumes", &pod.volumes.iter().map(volume::source).collect::<Vec<_>>());
+    surroundings(page, pod, workload.meta().name.as_deref().unwrap_or_default());
 }
 
-/// How an app is reached.
+/// How an app is reached, and how its pods are replaced.
 fn route(page: &mut Page<'_>, spec: &AppDeploySpec) {
     match spec.pod.container.port {
         Some(port) => page.line("Port", &port.to_string()),
         None => page.line("Port", "<none> (a worker: no Service, no Ingress)"),
     }
+    container::other_ports(page, &spec.pod);
     if spec.pod.container.port.is_some() && !spec.is_public() {
         page.line("Expose", "Cluster (inside the cluster only)");
     }
     lines(
         page,
         [
+            ("Host", spec.host.clone()),
             ("Path", spec.path.clone()),
             ("IngressClass", spec.ingress_class_name.clone()),
-            ("Rollout", spec.rollout.as_deref().map(rollout)),
             ("TLS Secret", spec.tls.as_ref().and_then(|tls| tls.secret_name.clone())),
+            ("Rollout", spec.rollout.as_deref().map(rollout)),
+            ("Paused", paused(spec.paused)),
         ],
     );
 }
 
-/// How pods of an app are replaced.
 fn rollout(rollout: &RolloutStrategy) -> String {
     let type_ = rollout.type_.unwrap_or(RolloutType::RollingUpdate).as_str().to_owned();
-    let surge = rollout.max_surge.as_ref();
     let unavailable = rollout.max_unavailable.as_ref();
     let parts = [
         Some(type_),
-        surge.map(|most| format!("at most {} more pods", limit(most))),
-        unavailable.map(|most| format!("at most {} unavailable", limit(most))),
+        unavailable.map(|most| format!("{} max unavailable", limit(most))),
+        rollout
+            .max_surge
+            .as_ref()
+            .map(|most| format!("{} max surge", limit(most))),
         rollout
             .progress_deadline_seconds
-            .map(|seconds| format!("failed after {seconds}s without progress")),
+            .map(|seconds| format!("progress deadline {seconds}s")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -65,6 +73,10 @@ fn limit(limit: &IntOrString) -> String {
     }
 }
 
+fn paused(is_paused: bool) -> Option<String> {
+    is_paused.then(|| "yes (changed pods are not rolled out)".to_owned())
+}
+
 /// How pods of a pod set are replaced.
 fn replacement(page: &mut Page<'_>, set: &PodSet) {
     let spec = &set.spec;
@@ -74,17 +86,17 @@ fn replacement(page: &mut Page<'_>, set: &PodSet) {
         .filter(|name| spec.replace_pods.iter().any(|pod| pod.name == **name))
         .cloned()
         .collect();
-    let unavailable = spec.max_unavailable.as_ref().map(limit);
     let settled = (spec.min_ready_seconds > 0).then(|| format!("{}s", spec.min_ready_seconds));
+    if let Some(port) = spec.pod().container.port {
+        page.line("Port", &port.to_string());
+    }
+    container::other_ports(page, spec.pod());
     lines(
         page,
         [
-            ("Port", spec.pod().container.port.map(|port| port.to_string())),
             ("Min Ready", settled),
-            (
-                "Unavailable",
-                unavailable.map(|most| format!("at most {most} during an update")),
-            ),
+            ("Max Unavailable", spec.max_unavailable.as_ref().map(limit)),
+            ("Paused", paused(spec.paused)),
             ("Replacing", (!going.is_empty()).then(|| some(&going))),
         ],
     );
@@ -98,35 +110,19 @@ fn lines<const N: usize>(page: &mut Page<'_>, lines: [(&str, Option<String>); N]
     }
 }
 
-/// What runs in each pod.
-fn pod(page: &mut Page<'_>, pod: &PodFields) {
-    let container = &pod.container;
-    let ports: Vec<String> = container
-        .ports
-        .iter()
-        .map(|port| format!("{} {}/{}", port.name, port.port, port.protocol().as_str()))
-        .collect();
+/// Describes the pods as a whole: their shutdown, security, identity, nodes and metrics.
+fn surroundings(page: &mut Page<'_>, pod: &PodFields, name: &str) {
+    let seconds = |seconds: Option<i64>| seconds.map(|seconds| format!("{seconds}s"));
+    let secrets: Vec<String> = pod.image_pull_secrets.iter().map(|one| one.name.clone()).collect();
+    let isolated = pod.host_users == Some(false);
     lines(
         page,
         [
-            ("Other Ports", (!ports.is_empty()).then(|| ports.join(", "))),
-            (
-                "Command",
-                (!container.command.is_empty()).then(|| words(&container.command)),
-            ),
-            ("Args", (!container.args.is_empty()).then(|| words(&container.args))),
-            (
-                "Pull Policy",
-                container.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-            ),
-            (
-                "Grace Period",
-                pod.termination_grace_period_seconds
-                    .map(|seconds| format!("{seconds}s")),
-            ),
+            ("Pull Secrets", (!secrets.is_empty()).then(|| secrets.join(", "))),
+            ("Grace Period", seconds(pod.termination_grace_period_seconds)),
             (
                 "Pre-Stop",
-                pod.pre_stop_sleep_seconds.map(|seconds| format!("sleeps {seconds}s")),
+                seconds(pod.pre_stop_sleep_seconds).map(|time| format!("sleep {time}")),
             ),
             (
                 "Config Change",
@@ -136,134 +132,38 @@ fn pod(page: &mut Page<'_>, pod: &PodFields) {
                 "Security",
                 (pod.profile() == SecurityProfile::Restricted).then(|| "Restricted".to_owned()),
             ),
+            (
+                "Host Users",
+                isolated.then(|| "false (the pods run in a user namespace)".to_owned()),
+            ),
         ],
     );
-    if let Some(resources) = &container.resources {
-        let amounts = |map: &BTreeMap<String, Quantity>| {
-            map.iter()
-                .map(|(name, amount)| format!("{name}={amount}"))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        if !resources.requests.is_empty() {
-            page.line("Requests", &amounts(&resources.requests));
-        }
-        if !resources.limits.is_empty() {
-            page.line("Limits", &amounts(&resources.limits));
-        }
-    }
-    if let Some(check) = &container.health_check {
-        let port = check.port.or(container.port).unwrap_or_default();
-        page.line(
-            "Health Check",
-            &check.path.as_ref().map_or_else(
-                || format!("TCP on port {port}"),
-                |path| format!("GET {path} on port {port}"),
-            ),
-        );
-    }
-    for (name, probe) in container.probes.as_deref().into_iter().flat_map(Probes::named) {
-        let label = match name {
-            "readiness" => "Readiness",
-            "liveness" => "Liveness",
-            _ => "Startup",
-        };
-        page.line(label, &checks(probe));
-    }
-    surroundings(page, pod);
-    if !pod.volumes.is_empty() {
-        let volumes = pod.volumes.iter();
-        let volumes = volumes.map(|one| match &one.mount_path {
-            Some(path) => format!("{path} from {}", source(one)),
-            None => format!("{} from {}, only in other containers", one.name, source(one)),
-        });
-        page.list("Volumes", &volumes.collect::<Vec<_>>());
-    }
-    other_containers(page, pod);
-    let variables: Vec<String> = container
-        .env_from
-        .iter()
-        .filter_map(all_keys)
-        .chain(container.env.iter().map(variable))
-        .collect();
-    if !variables.is_empty() {
-        page.list("Environment", &variables);
-    }
-}
-
-/// Lists the init containers and the sidecars.
-fn other_containers(page: &mut Page<'_>, pod: &PodFields) {
-    for (label, list) in [("Init Containers", "initContainers"), ("Sidecars", "sidecars")] {
-        let all = pod.other_containers().filter(|(of, _)| *of == list);
-        let lines: Vec<String> = all.map(|(_, container)| other_container(container)).collect();
-        if !lines.is_empty() {
-            page.list(label, &lines);
-        }
-    }
-}
-
-/// Describes a container next to that of the application.
-fn other_container(container: &OtherContainer) -> String {
-    let program: Vec<String> = container.command.iter().chain(&container.args).cloned().collect();
-    let program = (!program.is_empty()).then(|| format!("runs {}", words(&program)));
-    let mounts = container.mounts.iter();
-    let mounts = mounts.map(|mount| format!("mounts {} at {}", mount.name, mount.mount_path));
-    let variables = container.env_from.iter().filter_map(all_keys);
-    let variables = variables.chain(container.env.iter().map(variable));
-    let parts = [container.image.clone()]
-        .into_iter()
-        .chain(program)
-        .chain(mounts)
-        .chain(variables);
-    format!("{}: {}", container.name, parts.collect::<Vec<_>>().join("; "))
-}
-
-/// Describes the identity, the nodes and the metrics of the pods.
-fn surroundings(page: &mut Page<'_>, pod: &PodFields) {
     if let Some(account) = &pod.service_account {
-        let name = account.name.as_deref().unwrap_or("that of the app");
-        let token = pod.automount_service_account_token == Some(true);
-        let token = if token { " (its token is mounted)" } else { "" };
+        let name = match &account.name {
+            Some(name) => name.clone(),
+            None => format!("{name}, created for the app"),
+        };
+        let token = if pod.automount_service_account_token == Some(true) {
+            ", token mounted"
+        } else {
+            ""
+        };
         page.line("Service Account", &format!("{name}{token}"));
         let annotations = account.annotations.iter().flatten();
-        let annotations: Vec<String> = annotations.map(|(key, value)| format!("{key}={value}")).collect();
-        if !annotations.is_empty() {
-            page.list("Identity", &annotations);
-        }
+        let annotations: Vec<String> = annotations.map(|(key, value)| format!("{key}: {value}")).collect();
+        page.list("  Annotations", &annotations);
     }
     if let Some(placement) = &pod.placement {
         let labels = placement.node_selector.iter();
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
-        if !labels.is_empty() {
-            page.line("Node Selector", &labels.join(", "));
-        }
+        page.list("Node Selector", &labels);
         let tolerations: Vec<String> = placement.tolerations.iter().map(toleration).collect();
-        if !tolerations.is_empty() {
-            page.line("Tolerations", &tolerations.join(", "));
-        }
-    }
-    if pod.host_users == Some(false) {
-        page.line("User Namespace", "yes");
+        page.list("Tolerations", &tolerations);
     }
     if let Some(metrics) = &pod.metrics {
         let port = metrics.port.or(pod.container.port).unwrap_or_default();
         let path = metrics.path.as_deref().unwrap_or("/metrics");
         page.line("Metrics", &format!("GET {path} on port {port}"));
-    }
-}
-
-/// Describes where the files of a volume come from.
-fn source(volume: &Volume) -> String {
-    match volume {
-        Volume {
-            config_map: Some(map), ..
-        } => format!("ConfigMap {}", map.name),
-        Volume {
-            secret: Some(secret), ..
-        } => format!("Secret {}", secret.secret_name),
-        Volume { image: Some(image), .. } => format!("image {}", image.reference),
-        Volume { empty_dir: Some(_), .. } => "an empty directory".to_owned(),
-        _ => "<unset>".to_owned(),
     }
 }
 
@@ -278,50 +178,217 @@ fn toleration(toleration: &Toleration) -> String {
     format!("{key}{}", text.concat()).trim_start().to_owned()
 }
 
-fn words(words: &[String]) -> String {
-    let quoted = words.iter().map(|word| {
-        let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "'\"$\\".contains(c));
-        if plain { word.clone() } else { format!("{word:?}") }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
 
-fn variable(variable: &EnvVar) -> String {
-    let name = &variable.name;
-    let Some(source) = &variable.value_from else {
-        return format!("{name}={}", variable.value.as_deref().unwrap_or_default());
-    };
-    if let Some(field) = &source.field_ref {
-        return format!("{name} from field {}", field.field_path.as_str());
+    use super::*;
+    use crate::commands::observe::status::list::tests::app;
+    use crate::terminal::ui::RenderOptions;
+
+    /// Returns a spec of pods with every field, except `healthCheck`, which excludes probes.
+    fn every_field() -> Value {
+        json!({
+            "image": "ghcr.io/acme/shop:1.4", "port": 8080,
+            "ports": [{"name": "grpc", "port": 9090, "appProtocol": "kubernetes.io/h2c"}, {"name": "dns", "port": 9053, "protocol": "UDP"}],
+            "env": [{"name": "MODE", "value": "live"},
+                {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+                {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "look", "key": "colour", "optional": true}}},
+                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+            "envFrom": [{"prefix": "DB_", "secretRef": {"name": "db"}}, {"configMapRef": {"name": "look", "optional": true}}],
+            "command": ["/shop"], "args": ["--greeting", "hello world"],
+            "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+            "imagePullPolicy": "Always", "imagePullSecrets": [{"name": "registry"}], "securityProfile": "Restricted",
+            "probes": {
+                "readiness": {"httpGet": {"path": "/ready", "port": 8081, "scheme": "HTTPS",
+                    "httpHeaders": [{"name": "Accept", "value": "text/plain"}]}, "successThreshold": 2},
+                "liveness": {"exec": {"command": ["/alive"]}, "initialDelaySeconds": 5, "timeoutSeconds": 3,
+                    "terminationGracePeriodSeconds": 7},
+                "startup": {"grpc": {"port": 9091, "service": "health"}, "periodSeconds": 4, "failureThreshold": 61}},
+            "terminationGracePeriodSeconds": 66, "preStopSleepSeconds": 6,
+            "volumes": [
+                {"name": "config", "mountPath": "/etc/shop", "configMap": {"name": "shop-config", "optional": true,
+                    "items": [{"key": "shop.toml", "path": "conf/shop.toml"}, {"key": "words", "path": "words"}]}},
+                {"name": "keys", "mountPath": "/keys", "readOnly": true, "secret": {"secretName": "shop-keys",
+                    "items": [{"key": "tls.key", "path": "tls.key"}]}},
+                {"name": "cache", "mountPath": "/var/cache/shop", "emptyDir": {"medium": "Memory", "sizeLimit": "65Mi"}},
+                {"name": "inbox", "mountPath": "/inbox", "readOnly": true, "emptyDir": {}},
+                {"name": "assets", "mountPath": "/assets", "image": {"reference": "ghcr.io/acme/assets:1.5",
+                    "pullPolicy": "IfNotPresent"}},
+                {"name": "spool", "emptyDir": {}}],
+            "initContainers": [{"name": "migrate", "image": "ghcr.io/acme/migrate:1.6", "command": ["/migrate"],
+                "env": [{"name": "ADMIN", "valueFrom": {"secretKeyRef": {"name": "db", "key": "admin"}}}],
+                "mounts": [{"name": "config", "mountPath": "/etc/migrate"}]}],
+            "sidecars": [{"name": "exporter", "image": "ghcr.io/acme/exporter:2", "args": ["--all"],
+                "envFrom": [{"configMapRef": {"name": "exporter-settings"}}], "imagePullPolicy": "Never",
+                "resources": {"requests": {"cpu": "10m"}, "limits": {"memory": "32Mi"}},
+                "probes": {"liveness": {"tcpSocket": {"port": 9101}}},
+                "mounts": [{"name": "spool", "mountPath": "/spool"}, {"name": "cache", "mountPath": "/cache", "readOnly": true}]}],
+            "serviceAccount": {"name": "shop-account"}, "automountServiceAccountToken": true, "onConfigChange": "Restart",
+            "hostUsers": false,
+            "placement": {"nodeSelector": {"disktype": "ssd", "topology.kubernetes.io/zone": "eu-1"},
+                "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "shops", "effect": "NoExecute",
+                    "tolerationSeconds": 67}, {"operator": "Exists"}]}
+        })
     }
-    let (kind, key) = match (&source.secret_key_ref, &source.config_map_key_ref) {
-        (Some(key), _) => ("Secret", key),
-        (None, Some(key)) => ("ConfigMap", key),
-        (None, None) => return format!("{name}=<unset>"),
-    };
-    format!("{name} from {kind} {}, key {}", key.name, key.key)
-}
 
-fn all_keys(source: &EnvFromSource) -> Option<String> {
-    let (kind, object) = match (&source.secret_ref, &source.config_map_ref) {
-        (Some(object), _) => ("Secret", object),
-        (None, object) => ("ConfigMap", object.as_ref()?),
-    };
-    let prefix = source.prefix.as_ref().map(|prefix| format!(", prefix {prefix}"));
-    Some(format!(
-        "all keys of {kind} {}{}",
-        object.name,
-        prefix.unwrap_or_default()
-    ))
-}
+    fn app_with_every_field() -> Workload {
+        let mut spec = every_field();
+        for (field, value) in [
+            ("metrics", json!({"port": 9100, "path": "/prometheus"})),
+            ("host", json!("shop.example.com")),
+            ("path", json!("/cart")),
+            ("ingressClassName", json!("traefik")),
+            ("tls", json!({"secretName": "shop-tls"})),
+            ("paused", json!(true)),
+            (
+                "rollout",
+                json!({"type": "RollingUpdate", "maxSurge": 11, "maxUnavailable": "10%", "progressDeadlineSeconds": 120}),
+            ),
+        ] {
+            spec[field] = value;
+        }
+        app("shop", &spec, &json!({}))
+    }
 
-/// Returns what a probe checks.
-fn checks(probe: &Probe) -> String {
-    let port = probe.port().unwrap_or_default();
-    match (&probe.http_get, &probe.grpc, &probe.exec) {
-        (Some(http), ..) => format!("GET {} on port {port}", http.path.as_deref().unwrap_or("/")),
-        (_, Some(_), _) => format!("gRPC on port {port}"),
-        (_, _, Some(exec)) => format!("command {}", words(&exec.command)),
-        _ => format!("TCP on port {port}"),
+    fn lines_of(workload: &Workload, width: Option<usize>) -> String {
+        let render = RenderOptions {
+            width,
+            ..RenderOptions::default()
+        };
+        let mut page = Page {
+            text: String::new(),
+            render: &render,
+        };
+        write(&mut page, workload);
+        page.text
+    }
+
+    #[test]
+    fn every_field_is_shown_at_80_columns() {
+        let text = lines_of(&app_with_every_field(), Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text, @r#"
+        Image:           ghcr.io/acme/shop:1.4
+        Port:            8080
+        Other Ports:     grpc 9090/TCP (app protocol kubernetes.io/h2c)
+                         dns 9053/UDP
+        Host:            shop.example.com
+        Path:            /cart
+        IngressClass:    traefik
+        TLS Secret:      shop-tls
+        Rollout:         RollingUpdate, 10% max unavailable, 11 max surge, progress
+                         deadline 120s
+        Paused:          yes (changed pods are not rolled out)
+        Pull Policy:     Always
+        Command:         /shop
+        Args:            --greeting "hello world"
+        Requests:        cpu=0.5, memory=64Mi
+        Limits:          memory=1Gi
+        Readiness:       GET /ready on port 8081 over HTTPS, Accept: text/plain
+                         (#success=2)
+        Liveness:        command /alive (delay=5s timeout=3s grace-period=7s)
+        Startup:         gRPC service health on port 9091 (period=4s #failure=61)
+        Environment:     all keys of Secret db, prefix DB_
+                         all keys of ConfigMap look, optional
+                         MODE=live
+                         PASSWORD from Secret db, key password
+                         COLOUR from ConfigMap look, key colour, optional
+                         POD_IP from field status.podIP
+        Mounts:          /etc/shop from config (ro)
+                         /keys from keys (ro)
+                         /var/cache/shop from cache (rw)
+                         /inbox from inbox (ro)
+                         /assets from assets (ro)
+        Init Containers:
+          migrate:
+            Image:       ghcr.io/acme/migrate:1.6
+            Command:     /migrate
+            Environment: ADMIN from Secret db, key admin
+            Mounts:      /etc/migrate from config (ro)
+        Sidecars:
+          exporter:
+            Image:       ghcr.io/acme/exporter:2
+            Pull Policy: Never
+            Args:        --all
+            Requests:    cpu=10m
+            Limits:      memory=32Mi
+            Liveness:    TCP on port 9101
+            Environment: all keys of ConfigMap exporter-settings
+            Mounts:      /spool from spool (rw)
+                         /cache from cache (ro)
+        Volumes:         config: ConfigMap shop-config, key shop.toml as
+                           conf/shop.toml, key words, optional
+                         keys: Secret shop-keys, key tls.key
+                         cache: emptyDir, medium Memory, size limit 65Mi
+                         inbox: emptyDir
+                         assets: image ghcr.io/acme/assets:1.5, pull policy
+                           IfNotPresent
+                         spool: emptyDir
+        Pull Secrets:    registry
+        Grace Period:    66s
+        Pre-Stop:        sleep 6s
+        Config Change:   restarts the pods
+        Security:        Restricted
+        Host Users:      false (the pods run in a user namespace)
+        Service Account: shop-account, token mounted
+        Node Selector:   disktype=ssd
+                         topology.kubernetes.io/zone=eu-1
+        Tolerations:     dedicated=shops:NoExecute for 67s
+                         op=Exists
+        Metrics:         GET /prometheus on port 9100
+        "#);
+    }
+
+    #[test]
+    fn no_value_of_a_spec_is_left_out() {
+        fn leaves(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(fields) => fields.values().for_each(|field| leaves(field, found)),
+                Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
+                Value::String(text) => found.push(text.clone()),
+                Value::Number(number) => found.push(number.to_string()),
+                Value::Null | Value::Bool(_) => {}
+            }
+        }
+        let text = lines_of(&app_with_every_field(), None);
+        let Workload::App(app) = app_with_every_field() else {
+            panic!("it is an app")
+        };
+        let mut values = Vec::new();
+        leaves(&serde_json::to_value(app.spec).unwrap(), &mut values);
+        // Shown as effects: `restarts the pods`, `<key> op=Exists`, `=`, and the number of replicas below the spec.
+        values.retain(|value| !["Restart", "Exists", "Equal", "1"].contains(&&**value));
+        for value in values {
+            assert!(text.contains(&value), "{value} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn pod_set_has_the_same_lines() {
+        let spec = json!({"template": every_field(), "minReadySeconds": 8, "maxUnavailable": "25%", "paused": true});
+        let set = json!({"metadata": {"name": "shop"}, "spec": spec});
+        let set = Workload::PodSet(serde_json::from_value(set).unwrap());
+        let text = lines_of(&set, Some(80));
+        let of_app = lines_of(&app_with_every_field(), Some(80));
+        let own: Vec<&str> = text.lines().filter(|line| !of_app.contains(line)).collect();
+        insta::assert_snapshot!(own.join("\n"), @r"
+        Min Ready:       8s
+        Max Unavailable: 25%
+        ");
+    }
+
+    #[test]
+    fn created_service_account_has_its_name_and_annotations() {
+        let account = json!({"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/shop"}});
+        let check = json!({"port": 81, "timeoutSeconds": 2, "periodSeconds": 5, "startupSeconds": 30});
+        let spec = json!({"image": "shop:1", "port": 80, "serviceAccount": account, "healthCheck": check});
+        insta::assert_snapshot!(lines_of(&app("shop", &spec, &json!({})), None), @r"
+        Image:           shop:1
+        Port:            80
+        Health Check:    TCP on port 81 (timeout=2s period=5s startup=30s)
+        Service Account: shop, created for the app
+          Annotations:   eks.amazonaws.com/role-arn: arn:aws:iam::123456789012:role/shop
+        ");
     }
 }
