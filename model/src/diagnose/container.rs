@@ -5,17 +5,17 @@ use std::fmt;
 use crd::PodFields;
 
 use super::pod::{explain, out_of_memory};
-use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, logs};
+use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, logs, pull};
 use crate::pod::{PodEvent, PodProblem};
 use crate::{command, quantity};
 
 /// Returns the diagnosis for what keeps a pod from working.
 #[must_use]
 pub fn diagnose_pod(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
-    let found = match &problem.container {
+    let found = pull::of_volume(subject, problem).unwrap_or_else(|| match &problem.container {
         Some(name) => explain_other(subject, name, problem),
         None => explain(subject, problem),
-    };
+    });
     // A queue may become ready without a change of the spec, and so may a container that the spec does not have.
     let may_change = matches!(found.reason, Reason::QueueNotReady | Reason::ContainerFailed);
     let stalled = problem.is_stalled() && !may_change;

@@ -1,7 +1,44 @@
 //! Describes why a registry denies the pull of an image.
 
-use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, set};
+use super::{Diagnosis, Reason, Subject, describe_pods, diagnosis, edit, set};
+use crate::pod::PodProblem;
 use crate::{NextCommand, command};
+
+/// Returns the diagnosis for the image of a volume that can't be pulled; `None` if the problem is another one. `set image` sets
+/// the image of the application.
+pub(super) fn of_volume(subject: Subject<'_>, problem: &PodProblem) -> Option<Diagnosis> {
+    let pod = subject.pod?;
+    let others = pod.other_containers();
+    let mut others = others.filter(|(_, other)| problem.container.as_deref() == Some(&*other.name));
+    let own = others.next().map_or(&pod.container.image, |(_, other)| &other.image);
+    let image = problem.detail.split(": ").next()?;
+    let images = pod
+        .volumes
+        .iter()
+        .filter_map(|volume| Some((volume, volume.image.as_ref()?)));
+    let (volume, _) = images
+        .into_iter()
+        .find(|(_, found)| found.reference == image && image != own)?;
+    let (reason, name, detail) = (problem.reason, &volume.name, &problem.detail);
+    let (message, next) = match reason {
+        Reason::ImageNotFound => (format!("image {detail} of volume {name} was not found"), edit(subject)),
+        Reason::ImagePullFailed => (
+            format!("the image of volume {name} can't be pulled: {detail}"),
+            describe_pods(subject),
+        ),
+        Reason::ImagePullDenied => {
+            let found = denied(subject, detail);
+            let next = if pod.image_pull_secrets.is_empty() {
+                Some(edit(subject))
+            } else {
+                found.next
+            };
+            return Some(diagnosis(reason, &format!("volume {name}: {}", found.message), next));
+        }
+        _ => return None,
+    };
+    Some(diagnosis(reason, &message, Some(next)))
+}
 
 /// Returns the diagnosis for a denied pull.
 ///
@@ -99,6 +136,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::diagnose::diagnose_pod;
 
     fn sentence(secrets: &[&str], image: &str, error: &str) -> (String, String) {
         let secrets: Vec<_> = secrets.iter().map(|name| json!({"name": name})).collect();
@@ -109,6 +147,41 @@ mod tests {
         };
         let found = denied(subject, &format!("{image}: {error}"));
         (found.message, found.next.unwrap().to_string())
+    }
+
+    #[test]
+    fn image_of_a_volume_is_named_with_its_volume() {
+        let pod = json!({"image": "nginx:1", "sidecars": [{"name": "proxy", "image": "proxy:1"}],
+            "volumes": [{"name": "assets", "mountPath": "/a", "image": {"reference": "acme/assets:1"}},
+                {"name": "same", "mountPath": "/b", "image": {"reference": "nginx:1"}}]});
+        let pod = serde_json::from_value(pod).unwrap();
+        let subject = Subject {
+            pod: Some(&pod),
+            ..Subject::named(crd::Kind::AppDeploy, "shop", "blue")
+        };
+        let of = |reason, detail: &str, container: &str| {
+            let found = diagnose_pod(subject, &PodProblem::new(reason, detail).of_container(container));
+            format!("{}\n{}", found.message, found.next.unwrap())
+        };
+        let found = [
+            of(Reason::ImageNotFound, "acme/assets:1", "app"),
+            of(Reason::ImageNotFound, "acme/assets:1", "proxy"),
+            of(Reason::ImagePullFailed, "acme/assets:1: i/o timeout", "app"),
+            of(Reason::ImagePullDenied, &format!("acme/assets:1: {NO_PASSWORD}"), "app"),
+            of(Reason::ImageNotFound, "nginx:1", "app"),
+        ];
+        insta::assert_snapshot!(found.join("\n"), @r"
+        image acme/assets:1 of volume assets was not found
+        kubectl appdeploy edit shop -n blue
+        image acme/assets:1 of volume assets was not found
+        kubectl appdeploy edit shop -n blue
+        the image of volume assets can't be pulled: acme/assets:1: i/o timeout
+        kubectl describe pods -n blue -l appdeploy.dev/app=shop
+        volume assets: docker.io does not give out acme/assets:1: the image does not exist, or it takes a password, and imagePullSecrets names no Secret
+        kubectl appdeploy edit shop -n blue
+        image nginx:1 was not found
+        kubectl appdeploy set image shop=IMAGE -n blue
+        ");
     }
 
     /// Messages of containerd.

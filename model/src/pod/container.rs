@@ -84,7 +84,7 @@ pub(super) fn problem(status: &ContainerStatus, spec: ContainerSpec<'_>, replace
     let state = status.state.as_ref();
     let image = spec.container.and_then(|spec| spec.image.as_deref());
     let image = image.unwrap_or(&status.image);
-    let waits = state.and_then(|state| waiting::problem(state.waiting.as_ref()?, image, spec.container));
+    let waits = state.and_then(|state| waiting::problem(state.waiting.as_ref()?, image, spec));
     // A container that crashes is waiting, running and terminated in turn. While it waits, the reason of its end is in its
     // last state; while it runs, see `RecentRestart`.
     if waits.is_some() || state.is_some_and(|state| state.running.is_some()) {

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateWaiting};
 
+use super::ContainerSpec;
 use super::problem::PodProblem;
 use super::start::{memory_limit, too_small};
 use super::text::root_cause;
@@ -9,8 +10,10 @@ use crate::reason::Reason;
 
 /// Returns why a container waits, or `None` if nothing is wrong. `image` is as in the spec: the kubelet and the container
 /// runtime report other names of it.
-pub(super) fn problem(waiting: &ContainerStateWaiting, image: &str, spec: Option<&Container>) -> Option<PodProblem> {
+pub(super) fn problem(waiting: &ContainerStateWaiting, image: &str, of: ContainerSpec<'_>) -> Option<PodProblem> {
+    let spec = of.container;
     let message = waiting.message.as_deref().unwrap_or_default();
+    let image = image_of_volume(message, image, of).unwrap_or(image);
     Some(match waiting.reason.as_deref()? {
         "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => return None,
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" | "SignatureValidationFailed" => {
@@ -62,8 +65,28 @@ fn program_of_variables(spec: Option<&Container>) -> Option<&str> {
 /// Whether the failed pull was of another image. After the image of a pod is changed in place, the kubelet reports
 /// the failure of the old image until it syncs the pod.
 fn is_of_another_image(message: &str, image: &str) -> bool {
-    let pulled = message.split("image \"").nth(1).and_then(|rest| rest.split('"').next());
-    pulled.is_some_and(|pulled| canonical(pulled) != canonical(image))
+    pulled(message).is_some_and(|pulled| canonical(pulled) != canonical(image))
+}
+
+/// Returns the image of a volume, as in the spec, if a message is about it. The kubelet pulls the images of the volumes that a
+/// container mounts with that of the container.
+fn image_of_volume<'a>(message: &str, image: &str, of: ContainerSpec<'a>) -> Option<&'a str> {
+    let pulled = canonical(pulled(message)?);
+    if pulled == canonical(image) {
+        return None;
+    }
+    let mounts = || of.container?.volume_mounts.as_deref();
+    let volumes = of.pod?.volumes.iter().flatten();
+    let mut mounted = volumes.filter(|volume| mounts().into_iter().flatten().any(|mount| mount.name == volume.name));
+    mounted.find_map(|volume| {
+        let reference = volume.image.as_ref()?.reference.as_deref()?;
+        (canonical(reference) == pulled).then_some(reference)
+    })
+}
+
+/// Returns the image that a message names.
+fn pulled(message: &str) -> Option<&str> {
+    message.split("image \"").nth(1).and_then(|rest| rest.split('"').next())
 }
 
 /// Returns name and tag of an image as container runtimes report them: without Docker Hub, and with the digest instead of the
@@ -122,9 +145,37 @@ fn config_problem(message: &str) -> PodProblem {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::PodSpec;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn failed_pull_of_the_image_of_a_volume_is_reported_for_a_container_that_mounts_it() {
+        let pod = json!({"volumes": [{"name": "assets", "image": {"reference": "acme/assets:1"}}, {"name": "tmp", "emptyDir": {}}],
+            "containers": [{"name": "app", "image": "nginx:1", "volumeMounts": [{"name": "assets", "mountPath": "/assets"}]},
+                {"name": "proxy", "image": "proxy:1", "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}]});
+        let pod: PodSpec = serde_json::from_value(pod).unwrap();
+        let error = "failed to pull and unpack image \"docker.io/acme/assets:1\": docker.io/acme/assets:1: not found";
+        let of = |container: usize, reason: &str, message: &str| {
+            let waiting = json!({"reason": reason, "message": message});
+            let container = &pod.containers[container];
+            let spec = ContainerSpec {
+                pod: Some(&pod),
+                container: Some(container),
+            };
+            let image = container.image.as_deref().unwrap();
+            let found = problem(&serde_json::from_value(waiting).unwrap(), image, spec)?;
+            Some((found.reason, found.detail))
+        };
+        let missing = Some((Reason::ImageNotFound, "acme/assets:1".to_owned()));
+        let backoff = format!("Back-off pulling image \"acme/assets:1\": ErrImagePull: {error}");
+        assert_eq!(of(0, "ErrImagePull", error), missing);
+        assert_eq!(of(0, "ImagePullBackOff", &backoff), missing);
+        let never = "Container image \"acme/assets:1\" is not present with pull policy of Never";
+        assert_eq!(of(0, "ErrImageNeverPull", never), missing);
+        assert_eq!(of(1, "ErrImagePull", error), None);
+    }
 
     #[test]
     fn values_of_variables_in_a_program_are_hidden() {
@@ -154,6 +205,6 @@ mod tests {
             message: Some("Exec lifecycle hook failed, message: \"s3cret\"".into()),
         };
         let expected = PodProblem::new(Reason::ContainerFailed, "PostStartHookError");
-        assert_eq!(problem(&waiting, "nginx", None), Some(expected));
+        assert_eq!(problem(&waiting, "nginx", ContainerSpec::default()), Some(expected));
     }
 }
