@@ -93,7 +93,10 @@ pub(super) fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
             Some("kubectl describe nodes".into()),
         ),
         _ if is_user_namespace(subject, detail) => (
-            format!("the node can't run the pods in a user namespace, as hostUsers: false asks for: {detail}"),
+            format!(
+                "the node can't run the pods in a user namespace (hostUsers: false): {}",
+                without_field(detail)
+            ),
             Some(edit(subject)),
         ),
         _ => (
@@ -109,6 +112,12 @@ fn is_user_namespace(subject: Subject<'_>, detail: &str) -> bool {
     let asks = subject.pod.is_some_and(|pod| pod.host_users == Some(false));
     let phrases = ["user namespace", "userns", "idmap", "ID mapping", "id mapping"];
     asks && phrases.iter().any(|phrase| detail.contains(phrase))
+}
+
+/// Returns a message of the kubelet without its beginning that names the field.
+fn without_field(detail: &str) -> &str {
+    let field = "can't set `spec.hostUsers: false`, ";
+    detail.split_once(field).map_or(detail, |(_, why)| why)
 }
 
 /// Reads a message of the kubelet such as `couldn't find key password in Secret default/db`, or `… in volume config`.
@@ -278,8 +287,10 @@ mod tests {
 
     #[test]
     fn user_namespace_that_a_node_does_not_support_is_named() {
-        let why = "RuntimeClass handler \"\" does not support user namespaces";
-        let of = |spec: serde_json::Value| {
+        let kubelet =
+            "Failed to create pod sandbox: can't set `spec.hostUsers: false`, runtime does not support user namespaces";
+        let runc = "failed to create containerd task: idmap mounts are not supported by the kernel";
+        let of = |spec: serde_json::Value, why: &str| {
             let pod = serde_json::from_value(spec).unwrap();
             let subject = Subject {
                 pod: Some(&pod),
@@ -288,11 +299,15 @@ mod tests {
             let found = diagnose_pod(subject, &PodProblem::new(Reason::ContainerFailed, why));
             format!("{}\n{}", found.message, found.next.unwrap())
         };
-        insta::assert_snapshot!(of(json!({"image": "nginx", "hostUsers": false})), @r#"
-        the node can't run the pods in a user namespace, as hostUsers: false asks for: RuntimeClass handler "" does not support user namespaces
+        let isolated = json!({"image": "nginx", "hostUsers": false});
+        let found = [kubelet, runc].map(|why| of(isolated.clone(), why));
+        insta::assert_snapshot!(found.join("\n"), @r"
+        the node can't run the pods in a user namespace (hostUsers: false): runtime does not support user namespaces
         kubectl appdeploy edit shop -n blue
-        "#);
-        assert!(of(json!({"image": "nginx"})).starts_with("a container does not start: "));
+        the node can't run the pods in a user namespace (hostUsers: false): failed to create containerd task: idmap mounts are not supported by the kernel
+        kubectl appdeploy edit shop -n blue
+        ");
+        assert!(of(json!({"image": "nginx"}), kubelet).starts_with("a container does not start: "));
     }
 
     #[test]
