@@ -1,5 +1,6 @@
 //! A pod in one word, as `kubectl get pods` has it.
 
+use crd::PodFields;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use model::diagnose::{Reason, Subject, diagnose_pod};
 use model::pod::PodState;
@@ -46,6 +47,11 @@ pub struct PodProblem {
 /// Returns the problem that keeps a pod from running, as the operator reports it for pods of apps. Unlike there, a crash loop ends
 /// a wait, and the output of the container is included, because the user has read the pod.
 pub fn pod_problem(pod: &Pod) -> Option<PodProblem> {
+    pod_problem_of(pod, None)
+}
+
+/// Returns the same for a pod of an object with these fields, which the message then names.
+pub fn pod_problem_of(pod: &Pod, fields: Option<&PodFields>) -> Option<PodProblem> {
     /// The number of crashes after which a crash loop is reported.
     const CRASHES: i32 = 3;
     let PodState { name, problem, .. } = PodState::read(pod);
@@ -54,11 +60,14 @@ pub fn pod_problem(pod: &Pod) -> Option<PodProblem> {
     let crashes = matches!(reason, Reason::CrashLoop | Reason::OutOfMemory) && restarts(pod) >= CRASHES;
     Some(PodProblem {
         message: diagnose_pod(
-            Subject::named(
-                crd::Kind::AppDeploy,
-                &name,
-                pod.metadata.namespace.as_deref().unwrap_or_default(),
-            ),
+            Subject {
+                pod: fields,
+                ..Subject::named(
+                    crd::Kind::AppDeploy,
+                    &name,
+                    pod.metadata.namespace.as_deref().unwrap_or_default(),
+                )
+            },
             &trouble,
         )
         .message,

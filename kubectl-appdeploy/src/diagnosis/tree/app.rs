@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Service, ServiceSpec};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::DynamicObject;
 use kube::{Resource, ResourceExt as _};
@@ -98,7 +98,7 @@ fn ingress(ingress: &Ingress, children: &Children, now: Timestamp) -> Node {
 
 fn service(service: &Service, children: &Children, now: Timestamp) -> Node {
     let spec = service.spec.clone().unwrap_or_default();
-    let ports: Vec<String> = spec.ports.iter().flatten().map(|port| port.port.to_string()).collect();
+    let ports = ports(&spec);
     let address = spec.cluster_ip.unwrap_or_else(|| "<pending>".to_owned());
     let ready = match &children.slices {
         Ok(slices) => {
@@ -108,8 +108,18 @@ fn service(service: &Service, children: &Children, now: Timestamp) -> Node {
         }
         Err(_) => "n/a".into(),
     };
-    let address = format!("{address}:{}", ports.join(",")).into();
+    let address = format!("{address}:{ports}").into();
     Node::new("Service", service, cells(service, ready, address, now))
+}
+
+/// Lists the ports of a Service, each with its protocol unless it is TCP.
+fn ports(spec: &ServiceSpec) -> String {
+    let ports = spec.ports.iter().flatten();
+    let ports = ports.map(|port| match port.protocol.as_deref() {
+        None | Some("TCP") => port.port.to_string(),
+        Some(protocol) => format!("{}/{protocol}", port.port),
+    });
+    ports.collect::<Vec<_>>().join(",")
 }
 
 fn deployment(deployment: &Deployment, children: &Children, now: Timestamp) -> Node {
@@ -185,4 +195,18 @@ fn revision(set: &ReplicaSet) -> u64 {
         .get(REVISION)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ports_of_other_protocols_are_named() {
+        let all = json!([{"port": 80, "protocol": "TCP"}, {"port": 9090}, {"port": 9090, "protocol": "UDP"}]);
+        let spec = serde_json::from_value(json!({"ports": all})).unwrap();
+        assert_eq!(ports(&spec), "80,9090,9090/UDP");
+    }
 }

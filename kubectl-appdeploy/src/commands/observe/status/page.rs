@@ -92,7 +92,7 @@ fn troubles(workload: &Workload, children: &Children) -> BTreeMap<String, Vec<St
     if let Workload::PodSet(_) = workload {
         let pods = children.pods.iter().flatten();
         let living = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        for trouble in living.filter_map(pod::pod_problem) {
+        for trouble in living.filter_map(|pod| pod::pod_problem_of(pod, Some(workload.pod()))) {
             troubles.entry(trouble.message).or_default().push(trouble.pod);
         }
     }
@@ -661,6 +661,25 @@ mod tests {
 
         batch-1, batch-2: Secret db does not exist
         ");
+    }
+
+    #[test]
+    fn cause_that_names_the_placement_is_not_repeated() {
+        let mut set = batch();
+        let Workload::PodSet(crd::PodSet { spec, status, .. }) = &mut set else {
+            panic!("it is a pod set")
+        };
+        let placement = json!({"nodeSelector": {"disktype": "ssd"}});
+        spec.template.as_mut().unwrap().placement = Some(serde_json::from_value(placement).unwrap());
+        let why = "no node can take the pods: the one node lacks the labels of placement.nodeSelector (disktype=ssd)";
+        let cause = json!({"reason": "Unschedulable", "message": why});
+        status.as_mut().unwrap().cause = Some(serde_json::from_value(cause).unwrap());
+        let mut pod = pod_of("batch", "batch-0", None, &json!({}));
+        let kube = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": kube});
+        pod["status"] = json!({"phase": "Pending", "conditions": [condition]});
+        let page = text(&set, &of_pods(vec![pod]), &RenderOptions::default());
+        assert_eq!(page.matches("no node can take the pods").count(), 1, "{page}");
     }
 
     #[test]
