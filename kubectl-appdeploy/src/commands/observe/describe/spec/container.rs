@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crd::{
-    EnvFromSource, EnvVar, HealthCheck, HttpScheme, NamedPort, OtherContainer, PodFields, Probe, Probes, Quantity,
-    Resources,
+    EnvFromSource, EnvVar, HealthCheck, HttpScheme, ImagePullPolicy, NamedPort, OtherContainer, PodFields, Probe,
+    Probes, Quantity, Resources,
 };
 
 use super::volume;
@@ -20,7 +20,7 @@ pub fn of_application(page: &mut Page<'_>, pod: &PodFields) {
     let container = &pod.container;
     let check = container.health_check.as_ref();
     let lines = Lines {
-        pull_policy: container.image_pull_policy.map(|policy| policy.as_str()),
+        pull_policy: container.image_pull_policy.map(ImagePullPolicy::as_str),
         command: &container.command,
         args: &container.args,
         resources: container.resources.as_ref(),
@@ -53,7 +53,7 @@ fn other(page: &mut Page<'_>, pod: &PodFields, container: &OtherContainer, probe
     page.heading(&format!("  {}", container.name));
     page.line("    Image", &container.image);
     let lines = Lines {
-        pull_policy: container.image_pull_policy.map(|policy| policy.as_str()),
+        pull_policy: container.image_pull_policy.map(ImagePullPolicy::as_str),
         command: &container.command,
         args: &container.args,
         resources: container.resources.as_ref(),
