@@ -1,12 +1,15 @@
 //! Causes in the status, in tables and in waiting commands.
 
 mod capture;
+mod user_namespace;
 
 use anyhow::{Context as _, Result, ensure};
 use testcluster::checkout::Shell;
 
 use crate::environment::{Environment, TestContext};
 use crate::story::has;
+
+pub use user_namespace::missing_user_namespace_is_reported;
 
 /// An app that does not become ready.
 struct BrokenApp {
@@ -40,7 +43,7 @@ impl BrokenApp {
 }
 
 /// In the order in which their causes appear.
-const BROKEN: [BrokenApp; 27] = [
+const BROKEN: [BrokenApp; 29] = [
     broken(
         "taken",
         "NameConflict",
@@ -121,6 +124,18 @@ const BROKEN: [BrokenApp; 27] = [
         "MissingKey",
         "Secret db has no key password",
         "kubectl patch secret db",
+    ),
+    broken(
+        "fileless",
+        "MissingKey",
+        "ConfigMap web has no key nginx.conf",
+        "kubectl patch configmap web",
+    ),
+    broken(
+        "assetless",
+        "ImageNotFound",
+        "image nginx:no-such-assets of volume assets was not found",
+        "kubectl appdeploy edit assetless",
     ),
     broken(
         "lookless",
@@ -218,6 +233,7 @@ kubectl create quota small --hard=pods=0 --namespace $NS-quota
 kubectl label namespace $NS-secure pod-security.kubernetes.io/enforce=restricted
 kubectl create service clusterip taken --tcp=80
 kubectl create secret generic db --from-literal=user=me
+kubectl create configmap web --from-literal=index.html=hello
 kubectl apply --filename - <<END
 apiVersion: v1
 kind: LimitRange
@@ -301,6 +317,24 @@ spec:
   - name: COLOUR
     valueFrom:
       configMapKeyRef: { name: look, key: colour }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: fileless }
+spec:
+  image: nginx
+  port: 80
+  volumes:
+  - { name: config, mountPath: /etc/nginx/conf.d, configMap: { name: web, items: [{ key: nginx.conf, path: default.conf }] } }
+---
+apiVersion: appdeploy.dev/v1alpha1
+kind: AppDeploy
+metadata: { name: assetless }
+spec:
+  image: nginx
+  port: 80
+  volumes:
+  - { name: assets, mountPath: /assets, image: { reference: 'nginx:no-such-assets' } }
 ---
 apiVersion: appdeploy.dev/v1alpha1
 kind: AppDeploy
