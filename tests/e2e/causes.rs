@@ -474,7 +474,8 @@ fn cause_is_reported(environment: &Environment, context: &TestContext, app: &Bro
     } = app;
     let namespace = format!("{}{}", context.namespace, app.suffix);
     let cause = format!("kubectl get appdeploy {name} --namespace {namespace} --output jsonpath='{{.status.cause}}'");
-    let words = sentence.replace('"', "\\\"");
+    // As the status has it, which is JSON, within single quotes.
+    let words = sentence.replace('"', "\\\"").replace('\'', r"'\''");
     shell
         .run(&format!(
             "for i in $(seq 120); do {cause} | grep --quiet --fixed-strings '{words}' && exit; sleep 1; done; exit 1"
