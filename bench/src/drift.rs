@@ -23,6 +23,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The minimum number of children that are changed.
 const LEAST: usize = 30;
 
+/// What happens to a child.
+#[derive(Clone, Copy)]
+pub enum Drift {
+    /// Its label changes.
+    Changed,
+    /// It is deleted.
+    Deleted,
+}
+
 /// A change of an app or its child.
 pub struct Change {
     /// The app.
@@ -40,18 +49,17 @@ pub fn affected(apps: usize) -> Vec<usize> {
     (0..count).map(|number| number * apps / count).collect()
 }
 
-/// Returns the changes of children. Deletions and changes alternate, and so do the kinds.
+/// Returns the changes of children. The kinds alternate.
 ///
 /// # Errors
 /// When a request can't be built.
-pub fn changes(apps: usize, observer: &Observer) -> Result<Vec<Change>> {
+pub fn changes(apps: usize, drift: Drift, observer: &Observer) -> Result<Vec<Change>> {
     let change = |(number, app): (usize, usize)| {
         let key = Key::of(app);
         let kind = CHILDREN[number % CHILDREN.len()];
-        let request = if number % 2 == 0 {
-            delete(kind, &key)?
-        } else {
-            relabel(kind, &key)?
+        let request = match drift {
+            Drift::Changed => relabel(kind, &key)?,
+            Drift::Deleted => delete(kind, &key)?,
         };
         let before = observer.seen(&key);
         Ok(Change {

@@ -95,9 +95,11 @@ pub struct Operator {
     pub change_ms: Spread,
     /// The images of all apps are changed concurrently.
     pub update: Update,
-    /// From the answer to the deletion or change of a child until it is restored.
-    pub heal_ms: Spread,
-    /// How many children were not restored.
+    /// From the answer to the change of a child until it is restored.
+    pub restored_ms: Spread,
+    /// From the answer to the deletion of a child until it is created again.
+    pub recreated_ms: Spread,
+    /// How many of these children were not restored.
     pub lost: usize,
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cluster::{Cluster, tally};
 use crate::contender::Entry;
-use crate::drift::{self, Change, millis};
+use crate::drift::{self, Change, Drift, millis};
 use crate::floor;
 use crate::loader::{last, load, send};
 use crate::observer::{Pending, Test};
@@ -95,9 +95,9 @@ impl Stage<'_> {
         program.until_quiet()?;
         note("changes all");
         let update = self.update(&mut program)?;
-        note("heals");
-        let changes = drift::changes(size.apps, &self.cluster.observer)?;
-        let (heal_ms, lost) = self.block_on(drift::send_all(&self.cluster.people, &self.cluster.observer, changes))?;
+        note("restores children");
+        let (restored_ms, not_restored) = self.drift(size.apps, Drift::Changed)?;
+        let (recreated_ms, not_recreated) = self.drift(size.apps, Drift::Deleted)?;
         program.stop()?;
         let operator = Operator {
             program_mib: self.program_mib()?,
@@ -112,10 +112,17 @@ impl Stage<'_> {
             restart,
             change_ms,
             update,
-            heal_ms,
-            lost,
+            restored_ms,
+            recreated_ms,
+            lost: not_restored + not_recreated,
         };
         Ok((converge, operator))
+    }
+
+    /// Changes or deletes some children. Returns the times until they were restored, and how many were not.
+    fn drift(&self, apps: usize, drift: Drift) -> Result<(Spread, usize)> {
+        let changes = drift::changes(apps, drift, &self.cluster.observer)?;
+        self.block_on(drift::send_all(&self.cluster.people, &self.cluster.observer, changes))
     }
 
     /// Creates all apps, and waits until each has converged.
