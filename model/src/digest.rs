@@ -132,8 +132,8 @@ pub fn paths(object: &Value) -> BTreeSet<String> {
 }
 
 fn leaf(path: &str, value: &str) -> Leaf {
-    let [a, b, c, d, e, ..] = KEY.hash_one((path, value)).to_le_bytes();
-    [a, b, c, d, e]
+    let [leaf @ .., _, _, _] = KEY.hash_one((path, value)).to_le_bytes();
+    leaf
 }
 
 fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {

@@ -6,7 +6,7 @@ use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    APP, DEPLOYMENT, INGRESS, Namespace, PATIENCE, QUEUE, QUIET, SERVICE, is_long, is_observed, ready, web,
+    APP, DEPLOYMENT, INGRESS, Kind, Namespace, PATIENCE, QUEUE, QUIET, SERVICE, is_long, is_observed, ready, web,
 };
 use crate::lies::{Stage, creates, of, watches};
 
@@ -130,7 +130,7 @@ fn invalid_response_is_retried() {
             }
         }
     }
-    let kinds = [DEPLOYMENT, SERVICE, INGRESS].map(|kind| kind.plural());
+    let kinds = [DEPLOYMENT, SERVICE, INGRESS].map(Kind::plural);
     let mut made: Vec<(String, String)> = of(&stage.proxy.records(), &Requests::with(&[Verb::Create]))
         .into_iter()
         .filter(|create| create.status == Some(201))
