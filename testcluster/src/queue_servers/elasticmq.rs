@@ -121,11 +121,12 @@ fn download(folder: &Path) -> Result<()> {
         ])
         .arg(&pom)
         .arg(format!("-DoutputDirectory={}", folder.display()));
-    // It fails with the first of its hundred files that a repository does not send, and keeps those before it.
-    let fetched = (1..DOWNLOADS).find_map(|_| run(&mut maven).ok());
-    fetched
-        .map_or_else(|| run(&mut maven), Ok)
-        .context("Maven fetches ElasticMQ (Debian: apt install maven)")?;
+    // It fails with the first file that a repository does not send, and keeps those before it.
+    let mut fetched = run(&mut maven);
+    for _ in 1..DOWNLOADS {
+        fetched = fetched.or_else(|_| run(&mut maven));
+    }
+    fetched.context("Maven fetches ElasticMQ (Debian: apt install maven)")?;
     for (sum, name) in list() {
         let file = folder.join(name);
         let bytes = fs::read(&file).with_context(|| format!("failed to read {}", file.display()))?;

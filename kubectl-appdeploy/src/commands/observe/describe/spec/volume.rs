@@ -4,54 +4,39 @@ use crd::{KeyToPath, Mount, PodFields, Volume};
 
 /// Describes where the files of a volume come from.
 pub fn source(volume: &Volume) -> String {
-    let optional = |optional: Option<bool>| (optional == Some(true)).then(|| "optional".to_owned());
-    let keys = |items: &[KeyToPath]| items.iter().map(key).collect::<Vec<_>>();
-    let mut parts = match volume {
-        Volume {
-            config_map: Some(map), ..
-        } => {
-            let name = format!("ConfigMap {}", map.name);
-            [
-                vec![name],
-                keys(&map.items),
-                optional(map.optional).into_iter().collect(),
-            ]
-            .concat()
-        }
-        Volume {
-            secret: Some(secret), ..
-        } => {
-            let name = format!("Secret {}", secret.secret_name);
-            [
-                vec![name],
-                keys(&secret.items),
-                optional(secret.optional).into_iter().collect(),
-            ]
-            .concat()
-        }
-        Volume { image: Some(image), .. } => {
-            let policy = image
-                .pull_policy
-                .map(|policy| format!("pull policy {}", policy.as_str()));
-            [Some(format!("image {}", image.reference)), policy]
-                .into_iter()
-                .flatten()
-                .collect()
-        }
-        Volume {
-            empty_dir: Some(dir), ..
-        } => {
-            let medium = dir.medium.map(|medium| format!("medium {}", medium.as_str()));
-            let limit = dir.size_limit.as_ref().map(|limit| format!("size limit {limit}"));
-            [Some("emptyDir".to_owned()), medium, limit]
-                .into_iter()
-                .flatten()
-                .collect()
-        }
-        _ => vec!["<unset>".to_owned()],
+    let files = if let Some(map) = &volume.config_map {
+        keys_of(&format!("ConfigMap {}", map.name), &map.items, map.optional)
+    } else if let Some(secret) = &volume.secret {
+        keys_of(
+            &format!("Secret {}", secret.secret_name),
+            &secret.items,
+            secret.optional,
+        )
+    } else if let Some(image) = &volume.image {
+        let policy = image.pull_policy;
+        let policy = policy.map(|policy| format!("pull policy {}", policy.as_str()));
+        listed(format!("image {}", image.reference), [policy])
+    } else if let Some(dir) = &volume.empty_dir {
+        let medium = dir.medium.map(|medium| format!("medium {}", medium.as_str()));
+        let limit = dir.size_limit.as_ref().map(|limit| format!("size limit {limit}"));
+        listed("emptyDir".to_owned(), [medium, limit])
+    } else {
+        "<unset>".to_owned()
     };
-    parts[0] = format!("{}: {}", volume.name, parts[0]);
-    parts.join(", ")
+    format!("{}: {files}", volume.name)
+}
+
+/// Describes a ConfigMap or a Secret, and the keys that are used of it.
+fn keys_of(object: &str, items: &[KeyToPath], optional: Option<bool>) -> String {
+    let optional = (optional == Some(true)).then(|| "optional".to_owned());
+    let details = items.iter().map(|item| Some(key(item))).chain([optional]);
+    listed(object.to_owned(), details)
+}
+
+/// Joins a text and the details that are set.
+fn listed(first: String, details: impl IntoIterator<Item = Option<String>>) -> String {
+    let all = [Some(first)].into_iter().chain(details).flatten();
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn key(item: &KeyToPath) -> String {
