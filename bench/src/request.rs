@@ -5,7 +5,7 @@ use crd::AppDeploy;
 use http::Request as HttpRequest;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::{ObjectMeta, Request};
-use model::children::{Child, IngressClasses, Observed};
+use model::children::{Child, IngressClasses, Observed, Owner};
 use model::desired::DesiredChild;
 use model::status::{StatusOptions, status};
 use model::{ChildKind, desired, validate};
@@ -108,7 +108,10 @@ pub fn writes(key: &Key, uid: &str) -> Result<Vec<Sent>> {
     }
     let child = |wanted: &DesiredChild| {
         let child = Child {
-            controller: Some(uid.into()),
+            controller: Some(Owner {
+                uid: uid.into(),
+                name: None,
+            }),
             state: (wanted.id.kind.read)(&ObjectMeta::default(), &wanted.object),
             ..Child::default()
         };

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::Valid;
 use crate::diagnose::{Diagnosis, Subject};
 
-pub use child::{Child, ChildState, Managers, Rollout, controller, other_owner};
+pub use child::{Child, ChildState, Managers, Owner, Rollout, controller};
 pub use deployment::DEPLOYMENT;
 pub(crate) use deployment::settings;
 pub use ingress::INGRESS;

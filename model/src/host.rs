@@ -59,7 +59,7 @@ impl Claim {
             wants: wanted,
             // Also the Ingress of a deleted app of the same name, which serves until the garbage collector deletes it.
             has: ingress
-                .filter(|child| child.is_of_app(name))
+                .filter(|child| child.is_of_app(name, name))
                 .map_or_else(Vec::new, |child| child.paths().to_vec()),
             reserved: None,
             sent: false,

@@ -34,6 +34,7 @@ pub mod reason;
 pub mod resources;
 pub mod spec_reader;
 pub mod status;
+pub mod uid;
 pub mod unfinished;
 pub mod unstored;
 pub mod valid;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::children::{Cached, DEPLOYMENT, Prune, Rollout};
 use crate::digest::paths;
+use crate::uid::Uid;
 use crate::{Child, ChildId, ChildKind, Desired, Failure, Observed, Valid, deferred_defaults};
 
 /// One write.
@@ -96,6 +97,7 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     for kind in observed.kinds {
         // A kind that routes to another one is written after it, and must not route to a third-party object.
         let target = kind.routes_to.filter(|target| desired.first(target).is_some());
+        // Both have the name of the app.
         let target = target.map(|target| observed.child(&ChildId::new(target, &app.name)));
         let is_misled = target
             .and_then(Cached::present)
@@ -186,9 +188,9 @@ impl Plan {
     }
 }
 
-/// Whether a child belongs to another owner, which was not deleted.
+/// Whether a child with the name of the app belongs to another owner, which was not deleted.
 fn is_foreign(app: &Valid<'_>, child: &Child) -> bool {
-    !child.is_controlled_by(&app.uid) && !child.is_of_deleted_app(&app.name)
+    !child.is_controlled_by(&app.uid) && !child.is_of_app(&app.name, &app.name)
 }
 
 fn may_become_ours(app: &Valid<'_>, target: Cached<&Child>) -> bool {
@@ -235,7 +237,7 @@ pub fn deletions_after(failure: &Failure, app: &Valid<'_>, observed: &Observed) 
 #[must_use]
 pub fn name_conflict(id: &ChildId, app: &str, child: &Child) -> Failure {
     let (kind, name) = (id.kind.kind, id.name.clone());
-    if child.is_of_deleted_app(app) {
+    if child.is_of_app(&name, app) {
         return Failure::Leftover {
             kind,
             owner: format!("AppDeploy {app}"),
@@ -244,8 +246,8 @@ pub fn name_conflict(id: &ChildId, app: &str, child: &Child) -> Failure {
     }
     Failure::NameConflict {
         kind,
+        owner: child.other_owner(&name),
         name,
-        owner: child.other_owner.as_deref().map(Into::into),
     }
 }
 
@@ -293,9 +295,9 @@ fn drop_service_account(object: &mut Value) {
     }
 }
 
-fn with_uid(object: &Value, uid: &str) -> Value {
+fn with_uid(object: &Value, uid: &Uid) -> Value {
     let mut object = object.clone();
-    object["metadata"]["uid"] = json!(uid);
+    object["metadata"]["uid"] = json!(uid.to_string());
     object
 }
 
@@ -342,7 +344,7 @@ fn fold(child: &Child, created_entry: u32) -> Fold {
     };
     Fold {
         patch: json!([
-            {"op": "test", "path": "/metadata/uid", "value": child.uid},
+            {"op": "test", "path": "/metadata/uid", "value": child.uid.to_string()},
             {"op": "test", "path": format!("{entry}/manager"), "value": crd::FIELD_MANAGER},
             {"op": "test", "path": format!("{entry}/operation"), "value": "Update"},
             change,

@@ -7,16 +7,15 @@ use super::ChildKind;
 use crate::Digest;
 use crate::ingress_path::IngressPath;
 use crate::spec_reader::Additions;
+use crate::uid::Uid;
 
 /// One child, as small as possible: a cluster may have tens of thousands of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Child {
     /// Its UID.
-    pub uid: Box<str>,
-    /// The UID in its controller reference.
-    pub controller: Option<Box<str>>,
-    /// Its controller, as it is named in messages if it is not the app. See [`other_owner`].
-    pub other_owner: Option<Box<str>>,
+    pub uid: Uid,
+    /// Its controller.
+    pub controller: Option<Owner>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its finalizers.
@@ -29,6 +28,15 @@ pub struct Child {
     pub digest: Digest,
     /// Its state, by kind.
     pub state: ChildState,
+}
+
+/// The controller of a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The UID in the controller reference.
+    pub uid: Uid,
+    /// Its kind and name, as in "`HelmRelease` web". `None` stands for an `AppDeploy` with the name of the child, as most are.
+    pub name: Option<Box<str>>,
 }
 
 /// The cached part of the spec and the status of a child.
@@ -110,8 +118,10 @@ impl Child {
         let annotation = |key: &str| Some(meta.annotations.as_ref()?.get(key)?.as_str().into());
         Self {
             uid: meta.uid.as_deref().unwrap_or_default().into(),
-            controller: controller(meta).map(|(_, uid)| uid.into()),
-            other_owner: other_owner(meta).map(Into::into),
+            controller: controller(meta).map(|(owner, uid)| Owner {
+                uid: uid.into(),
+                name: (app_of(&owner) != meta.name.as_deref()).then(|| owner.into()),
+            }),
             deleting: meta.deletion_timestamp.is_some(),
             finalizers: meta.finalizers.clone().unwrap_or_default().into(),
             desired_hash: annotation(crd::annotation::DESIRED_HASH),
@@ -124,20 +134,28 @@ impl Child {
     /// Whether the controller reference carries this UID. Only then may the object be written or deleted.
     #[must_use]
     pub fn is_controlled_by(&self, uid: &str) -> bool {
-        self.controller.as_deref() == Some(uid)
+        self.controller.as_ref().is_some_and(|owner| owner.uid == uid.into())
     }
 
-    /// Whether its controller is an AppDeploy of this name with another UID: one that was deleted. The garbage collector will
-    /// delete the child.
+    /// Whether its controller is an `AppDeploy` of this name, whether that exists or was deleted. Then the garbage collector will
+    /// delete the child. `name` is that of the child.
     #[must_use]
-    pub fn is_of_deleted_app(&self, name: &str) -> bool {
-        self.other_owner.as_deref() == Some(&*another(&format!("AppDeploy {name}")))
+    pub fn is_of_app(&self, name: &str, app: &str) -> bool {
+        self.controller.as_ref().is_some_and(|owner| match &owner.name {
+            Some(owner) => app_of(owner) == Some(app),
+            None => name == app,
+        })
     }
 
-    /// Whether its controller is an AppDeploy of this name, whether that exists or was deleted.
+    /// Returns how messages name the controller of a child that an app does not control. An `AppDeploy` is "another AppDeploy": it may
+    /// have the name of the app, if it was deleted and the garbage collector has not deleted its children yet. `name` is that of the
+    /// child.
     #[must_use]
-    pub fn is_of_app(&self, name: &str) -> bool {
-        self.is_of_deleted_app(name)
+    pub fn other_owner(&self, name: &str) -> Option<String> {
+        let owner = self.controller.as_ref()?;
+        let app = owner.name.as_deref().map_or(Some(name), app_of);
+        app.map(|app| format!("another AppDeploy {app}"))
+            .or_else(|| owner.name.as_deref().map(Into::into))
     }
 
     /// Returns the paths that an Ingress serves.
@@ -188,17 +206,9 @@ pub fn controller(meta: &ObjectMeta) -> Option<(String, &str)> {
     Some((format!("{} {}", owner.kind, owner.name), &owner.uid))
 }
 
-/// Returns the name in messages of a controller that is not the app. An AppDeploy is "another AppDeploy": it may have the
-/// same name, if it was deleted and the garbage collector has not deleted its children yet.
-#[must_use]
-pub fn other_owner(meta: &ObjectMeta) -> Option<String> {
-    let (owner, _) = controller(meta)?;
-    let is_app = owner.starts_with("AppDeploy ");
-    Some(if is_app { another(&owner) } else { owner })
-}
-
-fn another(owner: &str) -> String {
-    format!("another {owner}")
+/// Returns the name of an app from the kind and the name of a controller.
+fn app_of(owner: &str) -> Option<&str> {
+    owner.strip_prefix("AppDeploy ")
 }
 
 fn managers(meta: &ObjectMeta) -> Managers {

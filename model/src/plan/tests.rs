@@ -5,7 +5,7 @@ use kube::core::ObjectMeta;
 use proptest::prelude::*;
 
 use super::*;
-use crate::children::{CHILDREN, ChildState, DEPLOYMENT, INGRESS, SERVICE, SERVICE_ACCOUNT};
+use crate::children::{CHILDREN, ChildState, DEPLOYMENT, INGRESS, Owner, SERVICE, SERVICE_ACCOUNT};
 use crate::{desired, validate};
 
 const UID: &str = "11111111-1111-1111-1111-111111111111";
@@ -34,6 +34,13 @@ fn change<'a>(observed: &'a mut Observed, kind: &ChildKind) -> &'a mut Child {
     let mut all = observed.children.iter_mut();
     let (_, child) = all.find(|(id, _)| id.kind == kind).unwrap();
     Arc::make_mut(child)
+}
+
+fn owner(name: Option<&str>) -> Owner {
+    Owner {
+        uid: "other uid".into(),
+        name: name.map(Into::into),
+    }
 }
 
 fn lose(observed: &mut Observed, kind: &'static ChildKind) {
@@ -270,8 +277,7 @@ fn third_party_object_is_neither_written_nor_deleted() {
     let mut observed = settled(&json!({"image": "nginx", "port": 80}));
     for kind in [&SERVICE, &INGRESS] {
         let child = change(&mut observed, kind);
-        child.controller = Some("other uid".into());
-        child.other_owner = Some("HelmRelease web".into());
+        child.controller = Some(owner(Some("HelmRelease web")));
     }
     let plan = plan_for(&json!({"image": "nginx", "port": 81}), &observed);
     assert_eq!(kinds(&plan), [("apply", &DEPLOYMENT)]);
@@ -299,12 +305,10 @@ fn ingress_never_routes_to_a_third_party_service() {
     let moved = json!({"image": "nginx", "port": 80, "host": "a.example"});
     let foreign = with_service(&spec, |child| {
         child.controller = None;
-        child.other_owner = None;
     });
     assert_eq!(kinds(&plan_for(&moved, &foreign)), [("delete", &INGRESS)]);
     let being_deleted = with_service(&spec, |child| {
         child.controller = None;
-        child.other_owner = None;
         child.deleting = true;
     });
     assert_eq!(kinds(&plan_for(&spec, &being_deleted)), [("delete", &INGRESS)]);
@@ -317,14 +321,12 @@ fn ingress_never_routes_to_a_third_party_service() {
     }
     // The Service of a deleted app of the same name will be removed. Until then nothing is written.
     let leftover = with_service(&spec, |child| {
-        child.controller = Some("its uid".into());
-        child.other_owner = Some("another AppDeploy web".into());
+        child.controller = Some(owner(None));
     });
     assert_eq!(kinds(&plan_for(&moved, &leftover)), []);
     // The app has no port, and so no Ingress.
     let foreign = with_service(&spec, |child| {
         child.controller = None;
-        child.other_owner = None;
     });
     assert_eq!(
         kinds(&plan_for(&json!({"image": "nginx"}), &foreign)),
@@ -391,7 +393,7 @@ fn deployment_is_not_written_while_its_service_account_is_a_third_party_object()
     let mut spec = with_account();
     let mut observed = settled(&spec);
     let account = change(&mut observed, &SERVICE_ACCOUNT);
-    (account.controller, account.other_owner) = (None, None);
+    account.controller = None;
     spec["image"] = json!("nginx:2");
     let plan = plan_for(&spec, &observed);
     assert_eq!(kinds(&plan), []);
@@ -483,8 +485,7 @@ fn children_of_a_deleted_app_of_the_same_name_block_writes() {
     let spec = json!({"image": "nginx"});
     let mut observed = settled(&spec);
     let child = change(&mut observed, &DEPLOYMENT);
-    child.controller = Some("its uid".into());
-    child.other_owner = Some("another AppDeploy web".into());
+    child.controller = Some(owner(None));
     let leftover = Failure::Leftover {
         kind: "Deployment",
         owner: "AppDeploy web".into(),

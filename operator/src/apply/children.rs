@@ -186,7 +186,7 @@ impl Applier<'_> {
                 let cache = self.cache(id);
                 match answer.outcome {
                     // It still exists, and an Ingress still serves its host.
-                    Reducing::Kept(child) if *child.value.uid == *uid && child.value.deleting => {
+                    Reducing::Kept(child) if child.value.uid == uid.into() && child.value.deleting => {
                         cache.upsert_known(child);
                     }
                     _ => {
@@ -237,7 +237,7 @@ pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result
     match exchange(caller, "get", kind, &app.name, request).await {
         Ok(found) => {
             // This includes the Ingress of a deleted app of the same name, which serves until it is garbage-collected.
-            if found.child.value.is_of_app(&app.name) {
+            if found.child.value.is_of_app(&app.name, &app.name) {
                 stores.children.of(kind).cache.upsert(found.child);
             }
             Ok(())

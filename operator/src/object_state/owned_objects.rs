@@ -29,8 +29,8 @@ pub struct Present(Box<[u64]>);
 
 impl Present {
     /// Reads the UIDs of the objects that an owner controls and that are not being deleted.
-    pub fn new<'a>(uids: impl Iterator<Item = &'a str>) -> Self {
-        let mut hashes: Vec<u64> = uids.map(hash).collect();
+    pub fn new(uids: impl Iterator<Item: AsRef<str>>) -> Self {
+        let mut hashes: Vec<u64> = uids.map(|uid| hash(uid.as_ref())).collect();
         hashes.sort_unstable();
         Self(hashes.into())
     }

@@ -262,7 +262,7 @@ impl Reconciler {
     fn record_owned(&self, context: &ReconcileContext<AppDeploy>, valid: &Valid<'_>, observed: &Observed) -> bool {
         let children = observed.children.iter().map(|(_, child)| child);
         let children = children.filter(|child| child.is_controlled_by(&valid.uid) && !child.deleting);
-        let children = children.map(|child| &*child.uid);
+        let children = children.map(|child| child.uid.to_string());
         let has_status = context.object.status.is_some();
         self.states
             .record_owned(&context.key, has_status, Present::new(children))
