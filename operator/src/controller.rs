@@ -69,4 +69,11 @@ impl Registered {
         let informers = controller.informers();
         Self { controller, informers }
     }
+
+    /// Waits until each informer that `counts` has listed, or has failed to.
+    pub async fn tried(&self, counts: fn(&Informer) -> bool) {
+        for informer in self.informers.iter().filter(|informer| counts(informer)) {
+            informer.health().tried().await;
+        }
+    }
 }

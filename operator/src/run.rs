@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::call::Caller;
 use crate::controller::{Controller, Registered};
 use crate::deps::Deps;
-use crate::informer::Scopes;
+use crate::informer::{Informer, Scopes};
 use crate::lease::election::Timings;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
@@ -34,6 +34,9 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// How long webhooks are served after SIGTERM. After this time, this replica is no longer an endpoint of the webhook Service.
 const WEBHOOK_GRACE: Duration = Duration::from_secs(3);
+
+/// How long the informers that new objects wait for are alone.
+const HEAD_START: Duration = Duration::from_secs(5);
 
 /// Returns the controllers of the operator. Queues, watches, metrics and probes follow from this list.
 #[must_use]
@@ -269,7 +272,8 @@ fn scopes(settings: &Settings, client: Client) -> Scopes {
 }
 
 /// Runs the informers of all controllers, each in a task of its own. Does not return. They begin after the first attempt to acquire
-/// the Lease: an operator that leads from the start then lists once.
+/// the Lease: an operator that leads from the start then lists once. Those that new objects wait for begin before the others, which
+/// would take processor time and bandwidth from them.
 async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadership: Leadership) {
     let all = controllers.iter().flat_map(|registered| &registered.informers);
     all.for_each(|informer| informer.expect(&scopes));
@@ -278,7 +282,13 @@ async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadersh
     for registered in controllers.iter() {
         for index in 0..registered.informers.len() {
             let (registered, scopes) = (registered.clone(), scopes.clone());
-            tasks.spawn(async move { registered.informers[index].run(&scopes).await });
+            tasks.spawn(async move {
+                let informer = &registered.informers[index];
+                if !informer.is_for_new_objects() {
+                    let _ = timeout(HEAD_START, registered.tried(Informer::is_for_new_objects)).await;
+                }
+                informer.run(&scopes).await;
+            });
         }
     }
     tasks.join_next().await;

@@ -214,6 +214,12 @@ impl Health {
         self.until(|conditions| conditions.are_all(Condition::is_settled)).await;
     }
 
+    /// Waits until each namespace was listed, or its first list has failed.
+    pub async fn tried(&self) {
+        self.until(|conditions| conditions.are_all(|one| one.listed.is_some() || one.trouble.is_some()))
+            .await;
+    }
+
     /// Waits until the objects of a namespace were listed, or can't be.
     pub async fn settled_in(&self, scope: Option<&str>) {
         self.until(|conditions| conditions.of(scope).is_some_and(Condition::is_settled))

@@ -48,7 +48,8 @@ pub fn all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Vec<Informer> {
         wake: waking_all(stores, queue),
         on_vanish: None,
     };
-    all.extend([pods.into(), classes.into()]);
+    // The status of a new app depends on the classes.
+    all.extend([pods.into(), Informer::from(classes).for_new_objects()]);
     all.extend(definitions(stores));
     all
 }
