@@ -58,8 +58,6 @@ pub enum Action {
     Stop(Point),
     /// Opens the watch, and closes its connection after this many events.
     CutAfterEvents(usize),
-    /// Opens the watch, and closes its connection instead of sending the first of these events.
-    CutBefore(Events),
     /// Sends no events to watches, including open ones, while their connections stay open. When the rule is removed, they
     /// receive all events that they missed.
     FreezeWatches,

@@ -10,23 +10,14 @@ use tokio::sync::oneshot;
 use crate::error::{Body, BoxError, injected};
 use crate::request::Request;
 use crate::script::{Script, Verdict, Watch};
-use crate::selection::Events;
 
-/// Where a watch breaks.
-#[derive(Debug)]
-pub(crate) enum Cut {
-    /// After this many events.
-    After(usize),
-    /// Instead of the first of these events.
-    Before(Events),
-}
-
-/// Returns the events of `upstream` that the rules let through. `place` is the index of the request in the record.
+/// Returns the events of `upstream` that the rules let through. `place` is the index of the request in the record. With `cut`, the watch
+/// breaks after this many events.
 pub(crate) fn filter(
     upstream: Incoming,
     (place, request): (usize, Request),
     watch: Watch,
-    cut: Option<Cut>,
+    cut: Option<usize>,
     script: Arc<Script>,
 ) -> Body {
     let (sender, body) = Channel::new(1);
@@ -75,7 +66,7 @@ struct Stream {
     request: Request,
     script: Arc<Script>,
     sender: Sender<Bytes, BoxError>,
-    cut: Option<Cut>,
+    cut: Option<usize>,
     /// Events that may have to be sent again, without bookmarks.
     told: Vec<Bytes>,
 }
@@ -83,7 +74,7 @@ struct Stream {
 impl Stream {
     async fn run(&mut self, mut upstream: Incoming) -> End {
         let mut pending = Vec::new();
-        while !matches!(self.cut, Some(Cut::After(0))) {
+        while !matches!(self.cut, Some(0)) {
             let Some(frame) = upstream.frame().await else {
                 return End::Said;
             };
@@ -102,9 +93,6 @@ impl Stream {
     /// Passes or drops one event; returns how the watch ends, if it does.
     async fn pass(&mut self, event: Vec<u8>) -> Option<End> {
         let read = serde_json::from_slice(&event).unwrap_or_default();
-        if matches!(&self.cut, Some(Cut::Before(events)) if events.contain(&read)) {
-            return Some(End::Broken);
-        }
         // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
@@ -125,9 +113,7 @@ impl Stream {
                 return Some(End::Said);
             }
         }
-        let Some(Cut::After(left)) = &mut self.cut else {
-            return None;
-        };
+        let left = self.cut.as_mut()?;
         *left = left.saturating_sub(1);
         (*left == 0).then_some(End::Broken)
     }

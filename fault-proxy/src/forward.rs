@@ -14,7 +14,7 @@ use crate::action::{Action, Answer, Edit, Point};
 use crate::connection::Connection;
 use crate::edit::apply;
 use crate::error::{Body, BoxError, injected};
-use crate::events::{Cut, filter};
+use crate::events::filter;
 use crate::request::{Request, Verb};
 use crate::script::{Decided, Script};
 use crate::sqs;
@@ -90,8 +90,7 @@ impl Exchange {
             Action::FreezeWatches | Action::FreezeOpenWatches | Action::HideEvents(_) | Action::Replay(_) => {
                 self.pass(None).await
             }
-            Action::CutAfterEvents(events) => self.pass(Some(Cut::After(events))).await,
-            Action::CutBefore(events) => self.pass(Some(Cut::Before(events))).await,
+            Action::CutAfterEvents(events) => self.pass(Some(events)).await,
             Action::Delay(delay) => {
                 tokio::time::sleep(delay).await;
                 self.pass(None).await
@@ -160,7 +159,7 @@ impl Exchange {
     }
 
     /// Forwards the API server's answer; the events of a watch are subject to the rules.
-    async fn pass(self, cut: Option<Cut>) -> Result<Response<Body>, BoxError> {
+    async fn pass(self, cut: Option<usize>) -> Result<Response<Body>, BoxError> {
         let (read, place, script) = (self.read.clone(), self.place, Arc::clone(&self.script));
         let response = self.send().await?;
         if read.is_of_queue_service() && read.verb == Verb::Get {

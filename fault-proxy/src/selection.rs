@@ -86,7 +86,6 @@ impl Requests {
 pub struct Events {
     kind: Option<String>,
     name: Option<String>,
-    is_end_of_list: bool,
 }
 
 impl Events {
@@ -105,15 +104,6 @@ impl Events {
         }
     }
 
-    /// Returns the bookmark that ends the initial events of a watch (`sendInitialEvents=true`).
-    #[must_use]
-    pub fn end_of_initial_events() -> Self {
-        Self {
-            is_end_of_list: true,
-            ..Self::of_type("BOOKMARK")
-        }
-    }
-
     /// Keeps the events for the object of this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
@@ -128,9 +118,6 @@ impl Events {
         let wanted = |wanted: &Option<String>, pointer: &str| {
             wanted.is_none() || event.pointer(pointer).and_then(serde_json::Value::as_str) == wanted.as_deref()
         };
-        let end = || event.pointer("/object/metadata/annotations/k8s.io~1initial-events-end");
-        wanted(&self.kind, "/type")
-            && wanted(&self.name, "/object/metadata/name")
-            && (!self.is_end_of_list || end().is_some())
+        wanted(&self.kind, "/type") && wanted(&self.name, "/object/metadata/name")
     }
 }

@@ -1,4 +1,4 @@
-//! Bounds the pages of lists by bytes. A page is requested by a number of objects, and a hundred objects of a MiB would
+//! Bounds the pages of lists by bytes. A page is requested by a number of objects, and hundreds of objects of a MiB would
 //! exhaust the operator's memory.
 //!
 //! The body of a page is read up to a limit. If it is larger, it is dropped and the same page is requested again with fewer
@@ -18,7 +18,7 @@ use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 use tracing::debug;
 
-/// The most bytes of a page with more than one object. A hundred Deployments have about half of it.
+/// The most bytes of a page with more than one object. A hundred Deployments that are rolled out have about half of it.
 pub const MAX_PAGE: usize = 2 << 20;
 
 /// Objects per page that are worth a request, by path and selector of the list.
@@ -102,7 +102,7 @@ where
                     objects = size,
                     "a page is too large; requesting fewer objects"
                 );
-                learn(&sizes, &list, size / 8);
+                learn(&sizes, &list, size / 4);
             }
         })
     }
@@ -246,7 +246,7 @@ mod tests {
         let (requested, all, largest) = listed(&[MIB; 20], 100).await;
         assert_eq!(all, 20);
         assert!(largest <= MAX_PAGE, "{largest}");
-        assert_eq!(requested[..3], [100, 12, 1]);
+        assert_eq!(requested[..4], [100, 25, 6, 1]);
         // One that is larger than a page is still listed.
         let (_, all, largest) = listed(&[100, 3 * MIB, 100], 100).await;
         assert_eq!((all, largest), (3, 3 * MIB + 10));

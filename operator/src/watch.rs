@@ -1,10 +1,9 @@
 //! Watches one kind: lists it, follows its events, and stores the objects.
 //!
-//! A list is the begin of a watch with initial events (KEP-3157), which the same watch continues, or if the server refuses that, a list
-//! in pages. Both are as current as the server's storage. A watch that ends continues where it was. A new list is needed only after the
-//! server has dropped this position, and when this replica becomes the leader ([`Health::demand`]). Another one follows every resync
-//! period, while the watch continues, and finds changes that no event reported (docs/adr/0002). Each kind has its own backoff, so that a
-//! kind that must not be read does not delay the others.
+//! A list is read in pages, which are as current as the server's storage, and the watch begins at its version. A watch that ends
+//! continues where it was. A new list is needed only after the server has dropped this position, and when this replica becomes the leader
+//! ([`Health::demand`]). Another one follows every resync period, while the watch continues, and finds changes that no event reported
+//! (docs/adr/0002). Each kind has its own backoff, so that a kind that must not be read does not delay the others.
 
 mod backoff;
 mod collection;
@@ -33,16 +32,13 @@ use crate::stores::Store;
 use crate::stores::definition::Definition;
 
 use backoff::WatchBackoff;
-use collection::{Collection, DEADLINE, Start, no_answer};
+use collection::Collection;
 use error::Error;
 pub use error::chain;
 use event::{Event, Object, Page};
 use health::Obstacle;
 pub use health::{Health, Scope};
 use lines::Lines;
-
-/// Objects per page. A small number, because a page is in memory as text before it is reduced.
-const PAGE: u32 = 100;
 
 /// A watch of one kind.
 pub struct Watch<'a, R: Reduce> {
@@ -52,7 +48,7 @@ pub struct Watch<'a, R: Reduce> {
     pub api: Api<Reduced<R>>,
     /// The namespace, or all.
     pub scope: Option<&'a str>,
-    /// Selectors, and the number of objects per page.
+    /// The selectors.
     pub config: ListParams,
     /// The time between two lists.
     pub resync: Duration,
@@ -91,10 +87,7 @@ impl<R: Reduce> Watch<'_, R> {
             client: self.api.clone().into_client(),
             url: self.api.resource_url().to_owned(),
             only_metadata: R::ONLY_METADATA,
-            params: ListParams {
-                limit: Some(self.config.limit.unwrap_or(PAGE)),
-                ..self.config.clone()
-            },
+            selectors: self.config.clone(),
         };
         let pulse = self.kind.liveness.join(format!("the watch of {}", self.resource));
         let mut backoff = WatchBackoff::new();
@@ -134,23 +127,9 @@ impl<R: Reduce> Watch<'_, R> {
     /// Lists until that succeeds.
     async fn list(&self, collection: &Collection, pulse: &Pulse) -> Position {
         let mut backoff = WatchBackoff::new();
-        let mut has_initial_events = true;
         loop {
             pulse.beat();
-            if has_initial_events {
-                match self.list_by_events(collection, pulse).await {
-                    Ok(position) => return position,
-                    Err(error) if error.refuses_initial_events() => {
-                        debug!(resource = self.resource, ?error, "no initial events; listing in pages");
-                        has_initial_events = false;
-                    }
-                    Err(error) => {
-                        self.failed(&error, &mut backoff, pulse).await;
-                        continue;
-                    }
-                }
-            }
-            match self.list_in_pages(collection, pulse).await {
+            match self.list_once(collection, pulse).await {
                 Ok(position) => return position,
                 Err(error) => self.failed(&error, &mut backoff, pulse).await,
             }
@@ -167,61 +146,21 @@ impl<R: Reduce> Watch<'_, R> {
         }
     }
 
-    /// Begins a watch with initial events. Nothing is concluded from them before their end.
-    async fn list_by_events(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
+    /// Lists all objects. Nothing is concluded from a list before its end.
+    async fn list_once(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
         let mut listing = self.begin_list();
-        let mut lines = collection.watch(Start::InitialEvents).await?;
+        let mut pages = collection.pages();
         loop {
             pulse.beat();
-            let line = timeout(DEADLINE, lines.next()).await;
-            let line =
-                line.map_err(|_| Error::without_initial_events(no_answer("a list").message(self.resource)))??;
-            let line = line.ok_or_else(|| Error::new("the watch has ended before the end of its initial events"))?;
-            match Event::parse(line)? {
-                Event::Changed(object) => {
-                    listing
-                        .listed
-                        .extend(self.store(object, listing.newest, Priority::Resync));
-                }
-                Event::Deleted(object) => {
-                    listing.listed.remove(&object.key);
-                    self.remove(self.kind.cache.remove(&object.key, &object.version));
-                }
-                Event::Bookmark {
-                    version,
-                    ends_initial_events: true,
-                } => {
-                    self.end_list(&listing, &version);
-                    return Ok(Position {
-                        version,
-                        lines: Some(lines),
-                    });
-                }
-                // The server does not know the parameter: this is a watch that has no end of its initial events.
-                Event::Bookmark { .. } => {
-                    return Err(Error::without_initial_events(
-                        "a bookmark without the end of the initial events",
-                    ));
-                }
-                Event::Failed(status) => return Err((*status).into()),
-            }
-        }
-    }
-
-    async fn list_in_pages(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
-        let mut listing = self.begin_list();
-        let mut token: Option<String> = None;
-        loop {
-            pulse.beat();
-            let text = collection.page(token.as_deref()).await?;
+            let text = pages.next().await?;
             let page: Page<'_> = serde_json::from_slice(&text)?;
+            let has_more = pages.request(page.next());
             for object in page.objects() {
                 listing
                     .listed
                     .extend(self.store(object?, listing.newest, Priority::Resync));
             }
-            token = page.next().map(ToOwned::to_owned);
-            if token.is_none() {
+            if !has_more {
                 let version = page.metadata.resource_version;
                 self.end_list(&listing, &version);
                 return Ok(Position { version, lines: None });
@@ -281,11 +220,7 @@ impl<R: Reduce> Watch<'_, R> {
     async fn next_event(&self, collection: &Collection, position: &mut Position, pulse: &Pulse) -> Result<bool, Error> {
         let lines = match &mut position.lines {
             Some(lines) => lines,
-            none => none.insert(
-                pulse
-                    .beating(collection.watch(Start::Version(&position.version)))
-                    .await?,
-            ),
+            none => none.insert(pulse.beating(collection.watch(&position.version)).await?),
         };
         let Some(line) = pulse.beating(lines.next()).await? else {
             return Ok(false);
@@ -300,7 +235,7 @@ impl<R: Reduce> Watch<'_, R> {
                 self.remove(self.kind.cache.remove(&object.key, &object.version));
                 object.version
             }
-            Event::Bookmark { version, .. } => version,
+            Event::Bookmark(version) => version,
             Event::Failed(status) => return Err((*status).into()),
         };
         Ok(true)

@@ -66,12 +66,13 @@ fn app_converges_to_the_same_state_with_any_fault() {
     survives(&cluster, &campaign, &plans);
 }
 
-/// One plan for each fault of HTTP/2 and of the begin of a watch. `make faults` injects them into every call and every watch.
+/// One plan for each fault of HTTP/2, of a list and of a watch. `make faults` injects them into every call and every watch.
 #[test]
 fn app_converges_to_the_same_state_with_faults_of_streams_and_watches() {
     let cluster = cluster();
     let campaign = campaign(&cluster, "app-heal");
     let of_services = "watch services of app.kubernetes.io/managed-by=appdeploy";
+    let list_of_services = "list services of app.kubernetes.io/managed-by=appdeploy";
     let calls = [
         ("create services web #2", "GOAWAY"),
         ("create services web #2", "GOAWAY excludes it"),
@@ -84,8 +85,9 @@ fn app_converges_to_the_same_state_with_faults_of_streams_and_watches() {
         (of_services, "stream reset"),
         (of_services, "interrupted"),
         (of_services, "frozen"),
-        (of_services, "WatchList refused"),
-        (of_services, "cut before its bookmark"),
+        (of_services, "cut"),
+        (list_of_services, "410"),
+        (list_of_services, "truncated"),
     ];
     let plans: Vec<Plan> = calls
         .iter()

@@ -58,19 +58,19 @@ impl Stage {
 
     /// Breaks the watch of a kind, as [`Self::expire_position_of`] does.
     fn expire_position(&self, kind: Kind, answer: Answer, in_between: impl FnOnce()) {
-        self.expire_position_of(&watches(kind), answer, in_between);
+        self.expire_position_of(|verb| Requests::with(&[verb]).on(kind.plural()), answer, in_between);
     }
 
-    /// Breaks a watch, and lets no new one begin before `in_between` is done. Then each that continues at a position is answered so,
-    /// until the operator lists again.
-    fn expire_position_of(&self, watches: &Requests, answer: Answer, in_between: impl FnOnce()) {
+    /// Breaks a watch, and lets no new one begin before `in_between` is done. Then each is answered so, until the operator lists again.
+    fn expire_position_of(&self, requests: impl Fn(Verb) -> Requests, answer: Answer, in_between: impl FnOnce()) {
+        let watches = requests(Verb::Watch);
         let deaf = self.proxy.add(Rule::new(watches.clone(), Action::Disconnect));
-        assert_eq!(self.proxy.cut_watches(watches), 1);
+        assert_eq!(self.proxy.cut_watches(&watches), 1);
         in_between();
         let since = self.asked();
-        let lost = self.proxy.add(Rule::new(continued(watches), Action::Answer(answer)));
+        let lost = self.proxy.add(Rule::new(watches, Action::Answer(answer)));
         self.proxy.remove(deaf);
-        self.until_asked(since, &starts(watches), 1);
+        self.until_asked(since, &requests(Verb::List), 1);
         self.proxy.remove(lost);
     }
 }
@@ -87,24 +87,8 @@ fn watches(kind: Kind) -> Requests {
     Requests::with(&[Verb::Watch]).on(kind.plural())
 }
 
-/// Watches that begin with all objects, as lists do.
-fn starts(watches: &Requests) -> Requests {
-    watches.clone().with_uri_containing("sendInitialEvents=true")
-}
-
-/// Watches that continue at a position.
-fn continued(watches: &Requests) -> Requests {
-    watches.clone().with_uri_containing("resourceVersion=")
-}
-
-/// Refuses watches with initial events, as servers without them do: the operator lists in pages.
-fn without_initial_events(proxy: &Proxy) {
-    let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-    let refusal = Answer::refusal(422, "Invalid", message);
-    proxy.add(Rule::new(
-        starts(&Requests::with(&[Verb::Watch])),
-        Action::Answer(refusal),
-    ));
+fn lists(kind: Kind) -> Requests {
+    Requests::with(&[Verb::List]).on(kind.plural())
 }
 
 fn creates(kind: Kind) -> Requests {

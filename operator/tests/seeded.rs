@@ -121,8 +121,8 @@ const SEEDS: [(&str, &str, &str); 25] = [
         "it did not settle",
     ),
     (
-        "NoPages",
-        "app-heal: watch services of app.kubernetes.io/managed-by=appdeploy: WatchList refused",
+        "ListedOnce",
+        "app-heal: list services of app.kubernetes.io/managed-by=appdeploy: truncated",
         "it did not settle",
     ),
     (

@@ -102,16 +102,8 @@ impl Stage {
 
     /// Opens a watch, and waits until the proxy has it.
     fn watch(&self) -> Watch {
-        self.watch_with("")
-    }
-
-    /// Opens a watch with parameters.
-    fn watch_with(&self, parameters: &str) -> Watch {
         let before = count(&self.proxy.records(), Verb::Watch);
-        let path = format!(
-            "/api/v1/namespaces/{}/configmaps?watch=true{parameters}",
-            self.namespace
-        );
+        let path = format!("/api/v1/namespaces/{}/configmaps?watch=true", self.namespace);
         let mut command = self.kubectl.command();
         command
             .args(["get", "--raw", &path])

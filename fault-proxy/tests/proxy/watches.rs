@@ -19,29 +19,6 @@ fn watch_is_closed_after_a_number_of_events() {
 }
 
 #[test]
-fn watch_is_closed_before_the_end_of_its_initial_events() {
-    let stage = Stage::new("cut-before");
-    for name in ["one", "two"] {
-        stage.create(name).unwrap();
-    }
-    let end = Events::end_of_initial_events();
-    let cut = stage.proxy.add(Rule::new(watches(), Action::CutBefore(end)).first(1));
-    let begin = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-    let mut watch = stage.watch_with(begin);
-    assert_eq!(watch.next(), ["ADDED", "one"]);
-    // The namespace has another object, between these.
-    while watch.next() != ["ADDED", "two"] {}
-    assert!(watch.end().contains("EOF"), "a cut is not to look like an end");
-    assert_eq!(stage.proxy.hits(cut), 1);
-
-    let mut watch = stage.watch_with(begin);
-    let ended = |event: [String; 2]| event == ["BOOKMARK", ""];
-    while !ended(watch.next()) {}
-    stage.create("three").unwrap();
-    assert_eq!(watch.next(), ["ADDED", "three"]);
-}
-
-#[test]
 fn matching_open_watches_are_closed() {
     let stage = Stage::new("cut");
     let mut watch = stage.watch();

@@ -5,7 +5,7 @@ use std::fmt;
 use super::call::Call;
 use super::service::{self, ServiceError};
 use super::transport::TransportFault;
-use fault_proxy::{Action, Answer, Events, Point, Verb};
+use fault_proxy::{Action, Answer, Point, Verb};
 
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,12 +29,8 @@ pub enum Fault {
     Hangs,
     /// The call is done, and there is no answer.
     HangsAfter,
-    /// The begin of a watch breaks after its first event, which may be one of the initial events.
+    /// A watch breaks after its first event.
     Cut,
-    /// All watches with initial events are refused, as by an API server that does not have them.
-    WithoutInitialEvents,
-    /// The begin of a watch breaks after the initial events, before the bookmark that ends them.
-    CutAtEnd,
     /// A watch is reset before each step, and continues after its last event. Others on the same connection are not reset.
     Interrupted,
     /// A watch that is open sends no more events, while others on the same connection do. It ends when the operator gives up.
@@ -44,7 +40,7 @@ pub enum Fault {
     /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
     /// events in the meantime are only visible in a new list.
     Gap,
-    /// After all steps the operator restarts, and its API server has an old cache: a list in pages that asks for any version
+    /// After all steps the operator restarts, and its API server has an old cache: a list that asks for any version
     /// (`resourceVersion=0`) is answered as at the start of the run, and the watch lags behind. With a standby, the watch of the
     /// standby lags behind in the last step, and then the standby becomes the leader.
     Stale,
@@ -78,8 +74,14 @@ impl Fault {
         faults.extend([409, 410, 429, 500, 503, 504].map(Self::Refused));
         faults.extend([Self::Reset, Self::Lost, Self::Truncated, Self::Hangs]);
         if call.verb == Verb::Watch && call.nth == 1 {
-            faults.extend([Self::WithoutInitialEvents, Self::Cut, Self::CutAtEnd]);
-            faults.extend([Self::Interrupted, Self::Stalled, Self::Frozen, Self::Gap, Self::Stale]);
+            faults.extend([
+                Self::Cut,
+                Self::Interrupted,
+                Self::Stalled,
+                Self::Frozen,
+                Self::Gap,
+                Self::Stale,
+            ]);
         }
         faults.extend(TransportFault::of(call).into_iter().map(Self::Transport));
         faults
@@ -87,16 +89,13 @@ impl Fault {
 
     /// Returns whether it has no effect on a watch without events.
     pub(super) fn needs_events(self) -> bool {
-        matches!(self, Self::Frozen | Self::Stalled)
+        matches!(self, Self::Cut | Self::Frozen | Self::Stalled)
     }
 
-    /// Returns whether it can be injected into the calls of the plugin. The plugin uses HTTP/1.1, and no watches with initial
-    /// events, and is too short for faults of whole watches.
+    /// Returns whether it can be injected into the calls of the plugin. The plugin uses HTTP/1.1, and is too short for faults of whole
+    /// watches.
     pub(super) fn concerns_plugin(self) -> bool {
-        let is_of_operator = matches!(
-            self,
-            Self::Late | Self::WithoutInitialEvents | Self::CutAtEnd | Self::Transport(_)
-        );
+        let is_of_operator = matches!(self, Self::Late | Self::Transport(_));
         self.action().is_some() && !is_of_operator
     }
 
@@ -122,8 +121,6 @@ impl Fault {
             Self::Lost => Action::ForwardThenDisconnect,
             Self::Truncated => Action::Truncate(10),
             Self::Cut => Action::CutAfterEvents(1),
-            Self::CutAtEnd => Action::CutBefore(Events::end_of_initial_events()),
-            Self::WithoutInitialEvents => Action::Answer(refusal(422)),
             Self::Transport(fault) => fault.action(),
             Self::Hangs => Action::Hang,
             Self::HangsAfter => Action::ForwardThenHang,
@@ -151,8 +148,6 @@ impl fmt::Display for Fault {
             Self::Hangs => write!(out, "hangs"),
             Self::HangsAfter => write!(out, "done but hangs"),
             Self::Cut => write!(out, "cut"),
-            Self::WithoutInitialEvents => write!(out, "WatchList refused"),
-            Self::CutAtEnd => write!(out, "cut before its bookmark"),
             Self::Interrupted => write!(out, "interrupted"),
             Self::Stalled => write!(out, "stalled"),
             Self::Transport(fault) => write!(out, "{fault}"),
@@ -204,10 +199,6 @@ fn refusal(status: u16) -> Answer {
             "the object has been modified; please apply your changes to the latest version and try again",
         ),
         410 => ("Expired", "too old resource version"),
-        422 => (
-            "Invalid",
-            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-        ),
         429 => ("TooManyRequests", "too many requests, please try again later"),
         503 => (
             "ServiceUnavailable",

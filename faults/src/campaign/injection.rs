@@ -45,19 +45,9 @@ impl<'a> Injection<'a> {
     /// Adds the rule of the call to the proxy, before the operator starts.
     pub(super) fn begin(&mut self, proxy: &Listener) {
         let Plan { call, fault, .. } = self.plan;
-        let starts = call.requests().with_uri_containing("sendInitialEvents=true");
-        if *fault == Fault::WithoutInitialEvents {
-            self.rule = fault.action().map(|action| proxy.add(Rule::new(starts, action)));
-            return;
-        }
         let count = if *fault == Fault::Lags { LAGGING_READS } else { 1 };
         let rule = |action| Rule::new(call.requests(), action).from_nth(call.nth, count);
         self.rule = fault.action().map(|action| proxy.add(rule(action)));
-        if *fault == Fault::Stale
-            && let Some(refusal) = Fault::WithoutInitialEvents.action()
-        {
-            proxy.add(Rule::new(starts, refusal));
-        }
     }
 
     /// Kills the operator at the planned point and restarts it; returns whether it did. A late call is released when the

@@ -91,9 +91,7 @@ mod tests {
         app: watch services: done but lost
         app: watch services: truncated
         app: watch services: hangs
-        app: watch services: WatchList refused
         app: watch services: cut
-        app: watch services: cut before its bookmark
         app: watch services: interrupted
         app: watch services: stalled
         app: watch services: frozen
@@ -114,9 +112,6 @@ mod tests {
         app: watch pods: done but lost
         app: watch pods: truncated
         app: watch pods: hangs
-        app: watch pods: WatchList refused
-        app: watch pods: cut
-        app: watch pods: cut before its bookmark
         app: watch pods: interrupted
         app: watch pods: unobserved
         app: watch pods: stale

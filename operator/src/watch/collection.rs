@@ -9,69 +9,68 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::{Request, Status};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::error::Error;
 use super::lines::Lines;
 
-/// How long to wait for an answer, for a page of a list, and for the next of the initial events.
-pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+/// How long to wait for an answer, and for a page of a list.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long a watch lasts, in seconds. A server that holds it longer would not notice that the client has moved.
 const WATCH_LASTS: u32 = 290;
 
+/// Objects per page. The client requests fewer if a page is too large ([`PageLimit`](crate::pages::PageLimit)).
+const PAGE: u32 = 500;
+
 /// The most bytes of an error.
 const MAX_ERROR: usize = 64 * 1024;
 
-/// Where a watch begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'a> {
-    /// With all objects, as current as they are when the request arrives, and a bookmark after them (KEP-3157). No version is
-    /// named: a server may answer `resourceVersion=0` with objects that its cache had long ago.
-    InitialEvents,
-    /// After this version.
-    Version(&'a str),
-}
-
 /// The objects of one kind that a watch selects.
+#[derive(Clone)]
 pub(super) struct Collection {
     pub(super) client: Client,
     pub(super) url: String,
     /// Whether the API server sends only the metadata of objects.
     pub(super) only_metadata: bool,
-    /// The selectors, and the number of objects per page.
-    pub(super) params: ListParams,
+    pub(super) selectors: ListParams,
+}
+
+/// The pages of a list, of which one was requested. The API server answers while the caller stores the objects of the page before.
+pub(super) struct Pages {
+    collection: Collection,
+    request: JoinSet<Result<Bytes, Error>>,
 }
 
 impl Collection {
-    /// Begins a watch.
-    pub(super) async fn watch(&self, start: Start<'_>) -> Result<Lines<Body>, Error> {
-        let selectors = ListParams {
-            limit: None,
-            ..self.params.clone()
-        };
-        let begin = match start {
-            Start::InitialEvents => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
-            Start::Version(version) => format!("resourceVersion={version}"),
-        };
-        let mut request = self.request(&selectors, "PartialObjectMetadata")?;
+    /// Begins a watch after a version.
+    pub(super) async fn watch(&self, version: &str) -> Result<Lines<Body>, Error> {
+        let mut request = self.request(&self.selectors, "PartialObjectMetadata")?;
         let uri = format!(
-            "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&{begin}",
+            "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&resourceVersion={version}",
             request.uri()
         );
         *request.uri_mut() = uri.parse().map_err(|error| Error::of(&error))?;
-        let what = match start {
-            Start::InitialEvents => "a list",
-            Start::Version(_) => "a watch",
+        Ok(Lines::new(self.send(request, "a watch").await?))
+    }
+
+    /// Requests the first page of a list.
+    pub(super) fn pages(&self) -> Pages {
+        let mut pages = Pages {
+            collection: self.clone(),
+            request: JoinSet::new(),
         };
-        Ok(Lines::new(self.send(request, what).await?))
+        pages.send(None);
+        pages
     }
 
     /// Requests a page of a list. No version is named, so that it is as current as the server's storage.
-    pub(super) async fn page(&self, token: Option<&str>) -> Result<Bytes, Error> {
+    async fn page(&self, token: Option<&str>) -> Result<Bytes, Error> {
         let params = ListParams {
             continue_token: token.map(ToOwned::to_owned),
-            ..self.params.clone()
+            limit: Some(PAGE),
+            ..self.selectors.clone()
         };
         let page = async {
             let request = self.request(&params, "PartialObjectMetadataList")?;
@@ -116,7 +115,29 @@ impl Collection {
     }
 }
 
+impl Pages {
+    /// Waits for the page that was requested.
+    pub(super) async fn next(&mut self) -> Result<Bytes, Error> {
+        let page = self.request.join_next().await.and_then(Result::ok);
+        page.unwrap_or_else(|| Err(Error::new("the request for a page has ended")))
+    }
+
+    /// Requests the page with this token. Returns whether there is one.
+    pub(super) fn request(&mut self, token: Option<&str>) -> bool {
+        if let Some(token) = token {
+            self.send(Some(token.to_owned()));
+        }
+        token.is_some()
+    }
+
+    fn send(&mut self, token: Option<String>) {
+        let collection = self.collection.clone();
+        self.request
+            .spawn(async move { collection.page(token.as_deref()).await });
+    }
+}
+
 /// Returns the error after a deadline.
-pub(super) fn no_answer(request: &str) -> Error {
+fn no_answer(request: &str) -> Error {
     Error::new(format!("no answer to {request} within {} s", DEADLINE.as_secs()))
 }

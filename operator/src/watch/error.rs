@@ -19,8 +19,6 @@ pub(super) struct Error {
 enum Cause {
     /// The server has answered with an error of this HTTP status.
     Status(u16),
-    /// The server does not send the initial events of a watch.
-    NoInitialEvents,
     /// The answer has no end, perhaps in the middle of a line.
     Cut,
     Other,
@@ -31,14 +29,6 @@ impl Error {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             cause: Cause::Other,
-            message: message.into(),
-        }
-    }
-
-    /// Returns the error of a server that has begun a watch and does not send its initial events.
-    pub(super) fn without_initial_events(message: impl Into<String>) -> Self {
-        Self {
-            cause: Cause::NoInitialEvents,
             message: message.into(),
         }
     }
@@ -57,12 +47,6 @@ impl Error {
     /// another error, the same position would be requested indefinitely.
     pub(super) fn is_expired(&self) -> bool {
         self.cause == Cause::Status(410)
-    }
-
-    /// Whether the server may list in pages, although it does not begin a watch with initial events: it refuses the parameters
-    /// (400, 422; proxies also 403) or ignores them.
-    pub(super) const fn refuses_initial_events(&self) -> bool {
-        matches!(self.cause, Cause::NoInitialEvents | Cause::Status(400 | 403 | 422))
     }
 
     /// Whether the server has just begun to serve the kind. It opens the storage of a custom resource at the first request, which
@@ -164,31 +148,22 @@ mod tests {
 
     #[test]
     fn status_decides_what_follows() {
-        let all: Vec<(u16, bool, bool, Obstacle)> = [400, 401, 403, 404, 409, 410, 422, 429, 500]
+        let all: Vec<(u16, bool, Obstacle)> = [401, 403, 404, 409, 410, 429, 500]
             .map(|code| {
                 let error = refusal(code);
-                (
-                    code,
-                    error.is_expired(),
-                    error.refuses_initial_events(),
-                    error.obstacle(),
-                )
+                (code, error.is_expired(), error.obstacle())
             })
             .into();
         let expected = [
-            (400, false, true, Obstacle::Server),
-            (401, false, false, Obstacle::Denied),
-            (403, false, true, Obstacle::Denied),
-            (404, false, false, Obstacle::NotServed),
-            (409, false, false, Obstacle::Server),
-            (410, true, false, Obstacle::Server),
-            (422, false, true, Obstacle::Server),
-            (429, false, false, Obstacle::Server),
-            (500, false, false, Obstacle::Server),
+            (401, false, Obstacle::Denied),
+            (403, false, Obstacle::Denied),
+            (404, false, Obstacle::NotServed),
+            (409, false, Obstacle::Server),
+            (410, true, Obstacle::Server),
+            (429, false, Obstacle::Server),
+            (500, false, Obstacle::Server),
         ];
         assert_eq!(all, expected);
-        assert!(!Error::new("cut").refuses_initial_events());
-        assert!(Error::without_initial_events("ignored").refuses_initial_events());
     }
 
     #[test]

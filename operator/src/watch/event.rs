@@ -3,28 +3,19 @@
 use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 
 use crate::key::Key;
 use crate::reduced::Parts;
 
-/// The annotation of the bookmark after the initial events of a watch.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
 /// One event of a watch.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// An object was created or changed, or is one of the initial events.
+    /// An object was created or changed.
     Changed(Object<'a>),
     /// An object was deleted, or has left the selection of the watch.
     Deleted(Object<'a>),
-    /// The watch has reported everything up to a version.
-    Bookmark {
-        /// The version.
-        version: String,
-        /// Whether the initial events end here.
-        ends_initial_events: bool,
-    },
+    /// The watch has reported everything up to this version.
+    Bookmark(String),
     /// The watch ends with an error.
     Failed(Box<Status>),
 }
@@ -77,11 +68,7 @@ impl Event<'_> {
             "DELETED" => Event::Deleted(Object::parse(object)?),
             "BOOKMARK" => {
                 let Head { metadata } = serde_json::from_str(object.get())?;
-                let annotations = metadata.annotations.unwrap_or_default();
-                Event::Bookmark {
-                    version: metadata.resource_version.unwrap_or_default(),
-                    ends_initial_events: annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"),
-                }
+                Event::Bookmark(metadata.resource_version.unwrap_or_default())
             }
             _ => Event::Failed(serde_json::from_str(object.get())?),
         })
@@ -150,7 +137,6 @@ struct Head {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BookmarkMeta {
-    annotations: Option<BTreeMap<String, String>>,
     resource_version: Option<String>,
 }
 
@@ -164,10 +150,7 @@ mod tests {
         match Event::parse(line.as_bytes()) {
             Ok(Event::Changed(object)) => format!("changed {} {}", object.key, object.version),
             Ok(Event::Deleted(object)) => format!("deleted {} {}", object.key, object.version),
-            Ok(Event::Bookmark {
-                version,
-                ends_initial_events,
-            }) => format!("bookmark {version} {ends_initial_events}"),
+            Ok(Event::Bookmark(version)) => format!("bookmark {version}"),
             Ok(Event::Failed(status)) => format!("failed {} {}", status.code, status.message),
             Err(error) => format!("error: {error}"),
         }
@@ -182,10 +165,8 @@ mod tests {
         assert_eq!(parsed(&of("DELETED")), "deleted shop/web 7");
         let class = json!({"type": "ADDED", "object": {"metadata": {"name": "nginx", "resourceVersion": "7"}}});
         assert_eq!(parsed(&class.to_string()), "changed /nginx 7");
-        let bookmark = |annotations| json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9", "annotations": annotations}}});
-        assert_eq!(parsed(&bookmark(json!(null)).to_string()), "bookmark 9 false");
-        let end = bookmark(json!({"k8s.io/initial-events-end": "true"}));
-        assert_eq!(parsed(&end.to_string()), "bookmark 9 true");
+        let bookmark = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}});
+        assert_eq!(parsed(&bookmark.to_string()), "bookmark 9");
     }
 
     #[test]

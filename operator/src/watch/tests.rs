@@ -69,11 +69,6 @@ fn bookmark(version: u64) -> Value {
     json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string()}}})
 }
 
-fn end_of_initial_events(version: u64) -> Value {
-    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string(),
-        "annotations": {"k8s.io/initial-events-end": "true"}}}})
-}
-
 fn status(code: u16) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "refused", "code": code})
 }
@@ -160,22 +155,13 @@ struct Seen {
 fn request_kind(query: &str) -> String {
     assert!(query.contains("labelSelector=a%3Db"), "{query}");
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
-    match (
-        value("sendInitialEvents="),
-        value("resourceVersion="),
-        value("continue="),
-    ) {
-        (Some(_), None, None) => {
-            assert!(
-                query.contains("watch=true") && query.contains("resourceVersionMatch=NotOlderThan"),
-                "{query}"
-            );
+    match (value("resourceVersion="), value("continue="), value("limit=")) {
+        (Some(version), None, None) if query.contains("watch=true") => {
             assert!(query.contains("allowWatchBookmarks=true"), "{query}");
-            "start".to_owned()
+            format!("watch from {version}")
         }
-        (None, Some(version), None) if query.contains("watch=true") => format!("watch from {version}"),
-        (None, None, Some(_)) => "next page".to_owned(),
-        (None, None, None) if query.contains("limit=100") => "page".to_owned(),
+        (None, None, Some("500")) => "list".to_owned(),
+        (None, Some(_), Some("500")) => "next page".to_owned(),
         _ => panic!("{query}"),
     }
 }
@@ -269,103 +255,68 @@ fn seen(requests: &[&str], cached: &[&str], woken: &[&str], parsed: usize) -> Se
     }
 }
 
+/// Returns the objects that are cached when a list begins.
+fn known() -> Vec<Value> {
+    [("old", 5), ("new-1", 7), ("new-2", 10)]
+        .map(|(name, version)| object(name, version))
+        .into()
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_news_of_a_list_are_parsed() {
-    let all = [("old", 5), ("new-1", 7), ("new-2", 10), ("other", 8)];
-    let events = all.map(|(name, version)| added(name, version)).into_iter();
-    let events = events.chain([end_of_initial_events(11)]).collect();
-    let cached = ["new-1", "new-2", "old", "other"];
-    assert_eq!(
-        watched([Events(events)]).await,
-        seen(&["start"], &cached, &["other"], 1)
-    );
     let pages = [
-        Refusal(422),
         FirstPage(11, vec![object("old", 5), object("new-1", 7)]),
         LastPage(11, vec![object("new-2", 10), object("other", 8)]),
     ];
-    let requests = ["start", "page", "next page"];
-    assert_eq!(watched(pages).await, seen(&requests, &cached, &["other"], 1));
+    let cached = ["new-1", "new-2", "old", "other"];
+    assert_eq!(
+        watched(pages).await,
+        seen(&["list", "next page"], &cached, &["other"], 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn object_that_the_list_lacks_is_removed_unless_it_is_newer() {
-    let expected = |requests: &[&str]| seen(requests, &["new-2", "old"], &["new-1"], 0);
-    let events = vec![added("old", 5), end_of_initial_events(9)];
-    assert_eq!(watched([Events(events)]).await, expected(&["start"]));
-    let pages = [Refusal(422), LastPage(9, vec![object("old", 5)])];
-    assert_eq!(watched(pages).await, expected(&["start", "page"]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn object_deleted_during_the_initial_events_is_removed() {
-    let events = vec![
-        added("old", 5),
-        added("new-1", 7),
-        deleted("old", 9),
-        end_of_initial_events(9),
-    ];
-    assert_eq!(
-        watched([Events(events)]).await,
-        seen(&["start"], &["new-1", "new-2"], &["old"], 0)
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn server_without_initial_events_is_listed_in_pages() {
-    let page = || LastPage(10, vec![object("old", 5), object("new-1", 7), object("new-2", 10)]);
-    let cached = ["new-1", "new-2", "old"];
-    for refusal in [
-        Refusal(400),
-        Refusal(403),
-        Refusal(422),
-        Events(vec![added("old", 5), bookmark(9)]),
-        Events(vec![added("old", 5)]),
-    ] {
-        let watch = Events(vec![added("other", 12)]);
-        let expected = [&cached[..], &["other"]].concat();
-        assert_eq!(
-            watched([refusal, page(), watch]).await,
-            seen(&["start", "page", "watch from 10"], &expected, &["other"], 1)
-        );
-    }
+    let list = LastPage(9, vec![object("old", 5)]);
+    assert_eq!(watched([list]).await, seen(&["list"], &["new-2", "old"], &["new-1"], 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_concluded_from_an_incomplete_list() {
-    for cut in [
-        EventsAndBreak(vec![added("old", 5)]),
-        EventsAndEnd(vec![added("old", 5)]),
-        Events(vec![added("old", 5), json!({"type": "ERROR", "object": status(500)})]),
-    ] {
-        let cached = ["new-1", "new-2", "old"];
-        assert_eq!(watched([cut]).await, seen(&["start"], &cached, &[], 0));
+    let cached = ["new-1", "new-2", "old"];
+    for cut in [Refusal(500), Refusal(410), EventsAndHalfAtEnd(Vec::new())] {
+        let pages = [FirstPage(9, vec![object("old", 5)]), cut];
+        assert_eq!(watched(pages).await, seen(&["list", "next page"], &cached, &[], 0));
     }
-    let pages = [Refusal(422), FirstPage(9, vec![object("old", 5)]), Refusal(500)];
-    let requests = ["start", "page", "next page"];
+}
+
+/// A token expires after some minutes.
+#[tokio::test(start_paused = true)]
+async fn list_whose_token_has_expired_begins_again() {
+    let answers = [
+        FirstPage(9, vec![object("old", 5)]),
+        Refusal(410),
+        LastPage(10, known()),
+        Events(vec![added("a", 11)]),
+    ];
+    let requests = ["list", "next page", "list", "watch from 10"];
     assert_eq!(
-        watched(pages).await,
-        seen(&requests, &["new-1", "new-2", "old"], &[], 0)
+        watched(answers).await,
+        seen(&requests, &["a", "new-1", "new-2", "old"], &["a"], 1)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn watch_that_ends_continues_where_it_was() {
-    let start = vec![
-        added("old", 5),
-        added("new-1", 7),
-        added("new-2", 10),
-        end_of_initial_events(10),
-    ];
     let answers = [
-        EventsAndEnd(start),
+        LastPage(10, known()),
         EventsAndBreak(vec![added("a", 11), deleted("old", 12)]),
         Refusal(500),
         EventsAndEnd(vec![bookmark(20)]),
         Events(vec![added("b", 21)]),
     ];
     let requests = [
-        "start",
+        "list",
         "watch from 10",
         "watch from 12",
         "watch from 12",
@@ -380,17 +331,13 @@ async fn watch_that_ends_continues_where_it_was() {
 /// A server that restarts cuts its watches. That is not an error.
 #[tokio::test(start_paused = true)]
 async fn watch_whose_server_ends_continues_without_an_error() {
-    let start = || {
-        EventsAndEnd(vec![
-            added("old", 5),
-            added("new-1", 7),
-            added("new-2", 10),
-            end_of_initial_events(10),
-        ])
-    };
     for cut in [EventsAndHalf, EventsAndHalfAtEnd] {
-        let answers = [start(), cut(vec![added("a", 11)]), Events(vec![added("b", 12)])];
-        let requests = ["start", "watch from 10", "watch from 11"];
+        let answers = [
+            LastPage(10, known()),
+            cut(vec![added("a", 11)]),
+            Events(vec![added("b", 12)]),
+        ];
+        let requests = ["list", "watch from 10", "watch from 11"];
         let cached = ["a", "b", "new-1", "new-2", "old"];
         assert_eq!(
             watched_with_errors(answers).await,
@@ -398,48 +345,37 @@ async fn watch_whose_server_ends_continues_without_an_error() {
         );
     }
     // A list that is cut is one.
-    let (found, errors) = watched_with_errors([EventsAndHalf(vec![added("old", 5)])]).await;
+    let (found, errors) = watched_with_errors([EventsAndHalf(Vec::new())]).await;
     assert_eq!((found.cached.len(), errors), (3, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn expired_position_causes_a_new_list() {
-    let start = || Events(vec![added("old", 5), added("new-2", 10), end_of_initial_events(12)]);
     for expired in [
         Refusal(410),
         Events(vec![json!({"type": "ERROR", "object": status(410)})]),
         Events(vec![status(410)]),
     ] {
-        let begin = vec![
-            added("old", 5),
-            added("new-1", 7),
-            added("new-2", 10),
-            end_of_initial_events(10),
-        ];
+        let again = LastPage(12, vec![object("old", 5), object("new-2", 10)]);
         assert_eq!(
-            watched([EventsAndEnd(begin), expired, start()]).await,
-            seen(&["start", "watch from 10", "start"], &["new-2", "old"], &["new-1"], 0)
+            watched([LastPage(10, known()), expired, again]).await,
+            seen(&["list", "watch from 10", "list"], &["new-2", "old"], &["new-1"], 0)
         );
     }
 }
 
-/// The watch continues until the new one has reported all objects.
+/// The watch continues until the new list has ended.
 #[tokio::test(start_paused = true)]
 async fn failed_resync_does_not_end_the_watch() {
-    let begin = vec![
-        added("old", 5),
-        added("new-1", 7),
-        added("new-2", 10),
-        end_of_initial_events(10),
-    ];
-    let (events, mut requests) = (vec![added("old", 5), end_of_initial_events(13)], vec!["start"; 3]);
-    requests.push("watch from 13");
     let answers = [
-        Events(begin),
-        EventsAndBreak(vec![added("old", 5)]),
-        EventsAndEnd(events),
+        LastPage(10, known()),
+        Events(Vec::new()),
+        FirstPage(13, vec![object("old", 5)]),
+        Refusal(500),
+        LastPage(13, vec![object("old", 5)]),
         Events(vec![added("a", 14)]),
     ];
+    let requests = ["list", "watch from 10", "list", "next page", "list", "watch from 13"];
     assert_eq!(
         watched(answers).await,
         seen(&requests, &["a", "old"], &["a", "new-1", "new-2"], 1)
@@ -448,14 +384,17 @@ async fn failed_resync_does_not_end_the_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn demanded_list_begins_immediately() {
-    let all = || [added("old", 5), added("new-1", 7), added("new-2", 10)].to_vec();
-    let first = [all(), vec![end_of_initial_events(10), added(TAKEOVER, 11)]].concat();
-    let second = [all(), vec![added(TAKEOVER, 11), end_of_initial_events(11)]].concat();
+    let all = [known(), vec![object(TAKEOVER, 11)]].concat();
+    let answers = [
+        LastPage(10, known()),
+        Events(vec![added(TAKEOVER, 11)]),
+        LastPage(11, all),
+    ];
     let began = Instant::now();
     assert_eq!(
-        watched([Events(first), EventsAndEnd(second)]).await,
+        watched(answers).await,
         seen(
-            &["start", "start"],
+            &["list", "watch from 10", "list"],
             &["new-1", "new-2", "old", TAKEOVER],
             &[TAKEOVER],
             1

@@ -1,13 +1,15 @@
 //! D3 with a whole operator: its certificate is damaged or thrown away, and it makes another.
 
-use serde_json::json;
 use std::sync::Arc;
 
-use crate::harness::{APP, Cluster, Webhooks, eventually, without_initial_events};
+use serde_json::json;
+use testcluster::ControlPlane;
+
+use crate::harness::{APP, Cluster, Webhooks, eventually};
 
 #[test]
 fn damaged_or_deleted_certificate_is_replaced() {
-    let cluster = Arc::new(Cluster::start(without_initial_events()));
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
     let webhooks = Webhooks::install(&cluster);
     let operator = webhooks.operator(&cluster, &[]);
     let space = cluster.namespace("certified");

@@ -20,12 +20,6 @@ use super::{OPERATOR, eventually};
 /// The definition of PodMonitors.
 const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
 
-/// Returns a control plane on which a list needs the right to list. On others, a watch with initial events is used, which needs
-/// only the right to watch.
-pub fn without_initial_events() -> Builder {
-    ControlPlane::builder().apiserver_flag("--feature-gates=WatchList=false")
-}
-
 /// A control plane, a connection to it as its administrator, and perhaps an operator that manages all of it.
 pub struct Cluster {
     // Dropped first, while its control plane runs.

@@ -25,7 +25,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 pub use base::{Base, build_operator, run};
-pub use cluster::{Cluster, await_policy, config, without_initial_events};
+pub use cluster::{Cluster, await_policy, config};
 pub use kind::{
     APP, CLASS, CONFIG_MAP, DEPLOYMENT, EVENT, HPA, INGRESS, Kind, LEASE, POD, POD_MONITOR, PODSET, QUEUE, QUOTA,
     REPLICA_SET, SERVICE, SERVICE_ACCOUNT, VALIDATING_WEBHOOK,

@@ -59,13 +59,13 @@ impl Takeover {
         });
     }
 
-    /// Returns how often the second operator has listed each kind: in one request, which the watch continues.
+    /// Returns how often the second operator has listed each kind, in one page.
     fn lists(&self) -> BTreeMap<String, usize> {
         let mut lists = BTreeMap::new();
         // The cluster does not serve PodMonitors, so that list is tried again and again.
         let records = self.proxy.records().into_iter();
         for record in records.filter(|record| record.request.resource != "podmonitors") {
-            if record.request.query.contains("sendInitialEvents=true") {
+            if record.request.verb == Verb::List {
                 let is_of_apps = record.request.query.contains("labelSelector=appdeploy.dev%2Fapp&");
                 let of_apps = if is_of_apps { " of apps" } else { "" };
                 *lists

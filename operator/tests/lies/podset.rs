@@ -253,7 +253,7 @@ fn orphan(shop: &Namespace, name: &str) -> String {
 fn expire_position(stage: &Stage, in_between: impl FnOnce()) {
     let event = json!({"type": "ERROR", "object": expired()});
     let answer = Answer::new(200, format!("{event}\n"));
-    stage.expire_position_of(&set_pods(Verb::Watch), answer, in_between);
+    stage.expire_position_of(set_pods, answer, in_between);
 }
 
 /// Remedy: an Event is written for each deleted pod that had ended, also if another delete of the same step failed.

@@ -7,7 +7,7 @@ use kube::api::Patch;
 use serde_json::{Value, json};
 
 use crate::harness::{APP, DEPLOYMENT, INGRESS, PATIENCE, POD, PODSET, SERVICE, ready, text, uid, web};
-use crate::lies::{Stage, cluster, continued, expired, of, starts, watches, without_initial_events};
+use crate::lies::{Stage, cluster, expired, lists, of, watches};
 
 /// P1. Remedy: after a list, the cache says what is missing from it (`Cache::retain`), and that wakes the owner.
 #[test]
@@ -30,9 +30,9 @@ fn new_app_does_not_wait_for_the_lists_of_its_children() {
     stage.shop.settled_app("shop", web());
     stage.operator.terminate();
     let since = stage.asked();
-    let stalled = [DEPLOYMENT, SERVICE].map(|kind| stage.proxy.add(Rule::new(watches(kind), Action::StallAnswer)));
+    let stalled = [DEPLOYMENT, SERVICE].map(|kind| stage.proxy.add(Rule::new(lists(kind), Action::StallAnswer)));
     let second = cluster().spawn_operator_behind(&stage.proxy, &["--watch-namespace", "early"]);
-    stage.until_asked(since, &watches(DEPLOYMENT), 1);
+    stage.until_asked(since, &lists(DEPLOYMENT), 1);
     stage.shop.set("shop", json!({"image": "nginx:1.28"}));
     stage.shop.app("blog", web());
     let blog = stage.shop.until_reported("blog");
@@ -54,6 +54,19 @@ fn new_app_does_not_wait_for_the_lists_of_its_children() {
         &Requests::with(&[Verb::Create]).named("blog"),
     );
     assert!(creates.iter().all(|create| create.status == Some(201)), "{creates:#?}");
+}
+
+/// What a new app waits for is listed before the rest.
+#[test]
+fn hosts_are_listed_before_other_children() {
+    let stage = Stage::new("first");
+    stage.operator.until_ready();
+    let records = stage.proxy.records();
+    let first = |kind| {
+        let begins = |record: &Record| lists(kind).contain(&record.request);
+        records.iter().position(begins).unwrap()
+    };
+    assert!(first(INGRESS) < first(DEPLOYMENT).min(first(SERVICE)), "{records:#?}");
 }
 
 /// Changes that no watch reports are found by the periodic list.
@@ -249,23 +262,21 @@ fn unreadable_objects_are_not_reported_as_current() {
     }
 }
 
-/// A kind that can't be read is listed less and less often, and a watch with initial events is tried once.
+/// A kind that can't be read is listed less and less often.
 #[test]
 fn failing_lists_are_retried_with_backoff() {
-    let lists = Requests::with(&[Verb::List]).on("ingresses");
     let stage = Stage::scripted("denied", &[], |proxy| {
         let forbidden = Answer::refusal(403, "Forbidden", "ingresses is forbidden: says the proxy");
-        let reads = Requests::with(&[Verb::List, Verb::Watch]).on("ingresses");
-        proxy.add(Rule::new(reads, Action::Answer(forbidden)));
+        proxy.add(Rule::new(lists(INGRESS), Action::Answer(forbidden)));
     });
-    let tries = stage.until_asked(0, &lists, 5);
+    let tries = stage.until_asked(0, &lists(INGRESS), 5);
     let waits: Vec<Duration> = tries.windows(2).map(|two| two[1].at - two[0].at).collect();
     assert!(waits[3] > 3 * waits[0], "{waits:?}");
     let watches = of(&stage.proxy.records(), &watches(INGRESS));
-    assert_eq!(watches.len(), 1, "{watches:?}");
+    assert_eq!(watches.len(), 0, "{watches:?}");
 }
 
-/// Remedy: nothing is concluded from an incomplete list, which begins again after a backoff (`Watch::list_by_events`).
+/// Remedy: nothing is concluded from an incomplete list, which begins again after a backoff (`Watch::list_once`).
 #[test]
 fn objects_outlive_a_list_that_is_cut() {
     let stage = Stage::scripted("half", &["--resync-period", "5s"], |_| {});
@@ -274,8 +285,8 @@ fn objects_outlive_a_list_that_is_cut() {
         stage.shop.settled_app(name, web());
     }
     let before = ["blog", "shop"].map(|name| stage.shop.get(DEPLOYMENT, name));
-    let (since, wanted) = (stage.asked(), starts(&watches(APP)));
-    let cut = stage.proxy.add(Rule::new(wanted.clone(), Action::CutAfterEvents(1)));
+    let (since, wanted) = (stage.asked(), lists(APP));
+    let cut = stage.proxy.add(Rule::new(wanted.clone(), Action::Truncate(10)));
     stage.until_asked(since, &wanted, 3);
     let gets = Requests::with(&[Verb::Get]).on("appdeploys");
     assert_eq!(of(&stage.proxy.records(), &gets).len(), 0);
@@ -286,28 +297,6 @@ fn objects_outlive_a_list_that_is_cut() {
     let image = |child: &Value| text(child, "/spec/template/spec/containers/0/image") == "nginx:1.28";
     stage.shop.until(DEPLOYMENT, "shop", "it has the new image", image);
     stage.proxy.remove(cut);
-}
-
-/// Servers before 1.32, and those whose administrator has disabled it, have no watches with initial events. Remedy: pages
-/// (`Watch::list_in_pages`).
-#[test]
-fn server_without_initial_events_is_listed_in_pages() {
-    let stage = Stage::scripted("pages", &["--resync-period", "5s"], without_initial_events);
-    stage.operator.until_ready();
-    let app = stage.shop.settled_app("shop", web());
-    assert_eq!(ready(&app).1, "Progressing");
-    let lists = of(&stage.proxy.records(), &Requests::with(&[Verb::List]));
-    let versions = |record: &&Record| record.request.query.contains("resourceVersion");
-    assert!(
-        lists.len() >= 10 && !lists.iter().any(|list| versions(&list)),
-        "{lists:?}"
-    );
-    // A deletion that no event reports is found by the next list.
-    let before = stage.shop.get(SERVICE, "shop");
-    let deleted = Action::HideEvents(Events::of_type("DELETED").named("shop"));
-    stage.proxy.add(Rule::new(watches(SERVICE), deleted));
-    stage.shop.delete(SERVICE, "shop");
-    stage.shop.until_back(SERVICE, &before);
 }
 
 /// P8. Remedy: a child is known by its name and the UID of its controller, not by the controller's apiVersion;
@@ -330,24 +319,22 @@ fn child_whose_owner_reference_has_another_api_version_is_still_owned() {
     assert_eq!(text(&owner[0], "/uid"), uid(&app));
 }
 
-/// P12, P20. Remedies: lists, which are the begins of watches, request the newest state, never what a cache may have; watches of
-/// children select by label, so that the pods of a whole cluster don't have to be kept.
+/// P12, P20. Remedies: lists request the newest state, never what a cache may have; watches of children select by label, so that the
+/// pods of a whole cluster don't have to be kept.
 #[test]
 fn lists_are_consistent_and_select_owned_objects() {
     let stage = Stage::new("lists");
-    let all = Requests::with(&[Verb::Watch]);
-    let enough = |records: &[Record]| of(records, &starts(&all)).len() >= 13;
-    let lists = of(&stage.proxy.wait_for(PATIENCE, enough).unwrap(), &starts(&all));
-    assert_eq!(lists.len(), 13);
-    assert_eq!(of(&stage.proxy.records(), &Requests::with(&[Verb::List])).len(), 0);
-    assert_eq!(
-        of(&stage.proxy.records(), &continued(&all)).len(),
-        0,
-        "the same watches continue"
-    );
-    for list in lists {
-        let request = list.request;
-        assert!(!request.query.contains("resourceVersion="), "{request:?}");
+    let reads = Requests::with(&[Verb::List, Verb::Watch]);
+    // The API server does not serve PodMonitors, so they are not watched.
+    let enough = |records: &[Record]| of(records, &reads).len() >= 25;
+    let reads = of(&stage.proxy.wait_for(PATIENCE, enough).unwrap(), &reads);
+    let (lists, watches): (Vec<Record>, Vec<Record>) =
+        reads.into_iter().partition(|read| read.request.verb == Verb::List);
+    assert_eq!((lists.len(), watches.len()), (13, 12));
+    for list in &lists {
+        assert!(!list.request.query.contains("resourceVersion"), "{:?}", list.request);
+    }
+    for Record { request, .. } in lists.into_iter().chain(watches) {
         let ours = match request.resource.as_str() {
             "appdeploys" | "podsets" | "appqueues" | "ingressclasses" => true,
             "customresourcedefinitions" => {

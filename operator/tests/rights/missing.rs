@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
+use testcluster::ControlPlane;
 
 use crate::harness::{
     APP, Cluster, DEPLOYMENT, INGRESS, LEASE, Namespace, POD, PODSET, QUEUE, SERVICE, Shared, eventually,
-    without_initial_events,
 };
 use crate::rights::accounts::{
     account_is_changed, account_is_deleted, account_is_recreated, change_the_account, drop_the_account, has_account,
@@ -270,7 +270,7 @@ fn cluster() -> Arc<Cluster> {
     SHARED.get(|| {
         // On by default in OpenShift; an owner reference that blocks needs a right of its own.
         let blocks = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-        let cluster = Cluster::start(without_initial_events().apiserver_flag(blocks));
+        let cluster = Cluster::start(ControlPlane::builder().apiserver_flag(blocks));
         cluster.install_pod_monitors();
         cluster
     })
@@ -334,7 +334,7 @@ fn miss_each(cases: Vec<Case>) {
 #[test]
 fn missing_right_in_the_cluster_is_reported_until_it_is_granted() {
     for case in cases_of_the_cluster() {
-        let cluster = Arc::new(Cluster::start(without_initial_events()));
+        let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
         miss(&case, &Lacking::start_for_all(&cluster, case.right));
     }
 }

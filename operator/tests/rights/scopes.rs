@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use testcluster::ControlPlane;
 
-use crate::harness::{
-    Cluster, DEPLOYMENT, INGRESS, Namespace, Operator, POD, SERVICE, Shared, eventually, text, without_initial_events,
-};
+use crate::harness::{Cluster, DEPLOYMENT, INGRESS, Namespace, Operator, POD, SERVICE, Shared, eventually, text};
 use crate::rights::deeds::{app_says, has_children, has_pod, make_app, make_set};
 use crate::rights::lacking::{Right, granted, without};
 
 fn cluster() -> Arc<Cluster> {
     static SHARED: Shared<Cluster> = Shared::new();
-    SHARED.get(|| Cluster::start(without_initial_events()))
+    SHARED.get(|| Cluster::start(ControlPlane::builder()))
 }
 
 /// Grants a user rights in a namespace alone.
