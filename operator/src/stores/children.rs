@@ -89,13 +89,21 @@ impl Children {
         }
     }
 
-    /// Returns the kinds whose children were observed, but may have changed or been deleted since.
+    /// Returns the kinds whose children were observed, but may have changed or been deleted since. Children of a kind that was never
+    /// listed are answers to writes.
     #[must_use]
     pub fn outdated(&self, app: &Key, observed: &Observed) -> Vec<Failure> {
         let present = self.all().filter(|(kind, _)| observed.of(kind).next().is_some());
-        present
-            .filter_map(|(kind, cache)| cache.outdated(kind.plural, app))
-            .collect()
+        let failure = |(kind, store): (&ChildKind, &Arc<Store<Arc<Child>>>)| {
+            let resource = kind.plural;
+            let unlisted = || {
+                let is_pending = store.health.is_pending(&app.namespace);
+                let why = store.health.unseen(&app.namespace).filter(|_| !is_pending)?;
+                Some(Failure::WatchFailed { resource, why })
+            };
+            store.outdated(resource, app).or_else(unlisted)
+        };
+        present.filter_map(failure).collect()
     }
 
     /// Returns the optional kinds that the server may serve: all that it does not report as unknown.
