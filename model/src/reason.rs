@@ -91,6 +91,8 @@ reasons! {
     OutOfMemory,
     /// The memory limit is too small to start a container.
     MemoryLimitTooSmall,
+    /// The container runtime of the node does not support volumes of images.
+    ImageVolumeUnsupported,
     /// The container could not be started.
     ContainerFailed,
     /// The node evicted a pod.
@@ -188,6 +190,7 @@ impl Reason {
                 | Self::RunsAsRoot
                 | Self::CommandNotFound
                 | Self::MemoryLimitTooSmall
+                | Self::ImageVolumeUnsupported
                 | Self::NoIngressClass
                 | Self::OutsideLimitRange
                 | Self::PodSecurity

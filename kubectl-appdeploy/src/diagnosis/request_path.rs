@@ -179,6 +179,7 @@ fn of_reason(reason: &str) -> Option<Component> {
         | Reason::CrashLoop
         | Reason::OutOfMemory
         | Reason::MemoryLimitTooSmall
+        | Reason::ImageVolumeUnsupported
         | Reason::ContainerFailed
         | Reason::Evicted
         | Reason::NotHealthy

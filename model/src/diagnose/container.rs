@@ -90,15 +90,17 @@ fn explain_named(subject: Subject<'_>, named: Named<'_>, problem: &PodProblem) -
             edit(subject),
         ),
         Reason::OutOfMemory => (out_of_memory(&named.to_string(), detail), edit(subject)),
-        Reason::MissingSecret | Reason::MissingConfigMap | Reason::MissingKey | Reason::ImagePullDenied => {
-            return needed(subject, named, problem);
-        }
+        Reason::MissingSecret
+        | Reason::MissingConfigMap
+        | Reason::MissingKey
+        | Reason::ImagePullDenied
+        | Reason::ImageVolumeUnsupported => return needed(subject, named, problem),
         _ => (format!("{named} does not start: {detail}"), describe_pods(subject)),
     };
     diagnosis(reason, &message, Some(next))
 }
 
-/// Returns the diagnosis for an object or an image that does not exist, or that may not be pulled.
+/// Returns the diagnosis for an object or an image that does not exist, that may not be pulled, or that can't be mounted.
 fn needed(subject: Subject<'_>, named: Named<'_>, problem: &PodProblem) -> Diagnosis {
     let of_the_application = PodProblem {
         container: None,
@@ -157,6 +159,11 @@ mod tests {
                 "migrate",
                 Reason::RunsAsRoot,
                 "container has runAsNonRoot and image will run as root",
+            ),
+            of(
+                "migrate",
+                Reason::ImageVolumeUnsupported,
+                "the container runtime of node n1 does not support image volumes",
             ),
             of("proxy", Reason::OutOfMemory, "64Mi"),
             of("proxy", Reason::MemoryLimitTooSmall, "64"),

@@ -88,6 +88,10 @@ pub(super) fn explain(subject: Subject<'_>, problem: &PodProblem) -> Diagnosis {
             out_of_memory("the application", detail),
             Some(raise_limit(subject, detail)),
         ),
+        Reason::ImageVolumeUnsupported => (
+            format!("{detail}: upgrade it to containerd 2.1 or CRI-O 1.31, or use another volume"),
+            Some(edit(subject)),
+        ),
         Reason::Evicted => (
             format!("the node evicted a pod: {detail}"),
             Some("kubectl describe nodes".into()),

@@ -25,7 +25,9 @@ pub(super) fn problem(waiting: &ContainerStateWaiting, image: &str, of: Containe
         "InvalidImageName" => PodProblem::new(Reason::InvalidImageName, image),
         "ErrImageNeverPull" => PodProblem::new(Reason::ImageNotFound, image),
         "CreateContainerConfigError" => config_problem(message),
-        "CreateContainerError" | "RunContainerError" | "StartError" => start_problem(message, spec),
+        "CreateContainerError" | "RunContainerError" | "StartError" => {
+            unsupported_volume(message, of).unwrap_or_else(|| start_problem(message, spec))
+        }
         // No spec of ours has such a hook, and its message holds the output of the hook.
         reason @ ("PostStartHookError" | "PreStopHookError") => PodProblem::new(Reason::ContainerFailed, reason),
         reason if message.is_empty() => PodProblem::new(Reason::ContainerFailed, reason),
@@ -38,8 +40,10 @@ pub(super) fn start_problem(message: &str, spec: Option<&Container>) -> PodProbl
     if let Some(problem) = too_small(message, memory_limit(spec)) {
         return problem;
     }
-    let missing = ["executable file not found", "no such file or directory"];
-    let is_missing = missing.iter().any(|phrase| message.contains(phrase));
+    let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
+    // A file that is missing may also be that of a mount.
+    let is_missing = message.contains("executable file not found")
+        || command.is_some() && message.contains("no such file or directory");
     let program = program_of_variables(spec);
     if !is_missing {
         let cause = || root_cause(message);
@@ -48,7 +52,6 @@ pub(super) fn start_problem(message: &str, spec: Option<&Container>) -> PodProbl
             program.map_or_else(cause, |program| format!("{program} cannot be started")),
         );
     }
-    let command = message.split("exec: \"").nth(1).and_then(|rest| rest.split('"').next());
     PodProblem::new(Reason::CommandNotFound, program.or(command).unwrap_or(message))
 }
 
@@ -75,12 +78,38 @@ fn image_of_volume<'a>(message: &str, image: &str, of: ContainerSpec<'a>) -> Opt
     if pulled == canonical(image) {
         return None;
     }
-    let mounts = || of.container?.volume_mounts.as_deref();
-    let volumes = of.pod?.volumes.iter().flatten();
-    let mut mounted = volumes.filter(|volume| mounts().into_iter().flatten().any(|mount| mount.name == volume.name));
-    mounted.find_map(|volume| {
-        let reference = volume.image.as_ref()?.reference.as_deref()?;
-        (canonical(reference) == pulled).then_some(reference)
+    mounted_images(of).find(|reference| canonical(reference) == pulled)
+}
+
+/// Returns the images of the volumes that a container mounts, as in the spec.
+fn mounted_images(of: ContainerSpec<'_>) -> impl Iterator<Item = &str> {
+    let mounts = of
+        .container
+        .and_then(|spec| spec.volume_mounts.as_deref())
+        .unwrap_or_default();
+    let volumes = of.pod.and_then(|pod| pod.volumes.as_deref()).unwrap_or_default();
+    let mounted = volumes
+        .iter()
+        .filter(|volume| mounts.iter().any(|mount| mount.name == volume.name));
+    mounted.filter_map(|volume| volume.image.as_ref()?.reference.as_deref())
+}
+
+/// What container runtimes report for a mount of an image if they do not support it. They do not read the field with the image,
+/// so the mount has no source: containerd before 2.1, CRI-O before 1.31, and Docker.
+const WITHOUT_SOURCE: [&str; 3] = [
+    "failed to mkdir \"\": mkdir : no such file or directory",
+    "mount.HostPath is empty",
+    "invalid volume specification: ':/",
+];
+
+/// Returns the problem of a container that mounts an image on a node whose container runtime does not support that.
+fn unsupported_volume(message: &str, of: ContainerSpec<'_>) -> Option<PodProblem> {
+    let is = mounted_images(of).next().is_some() && WITHOUT_SOURCE.iter().any(|phrase| message.contains(phrase));
+    let node = of.pod.and_then(|pod| pod.node_name.as_deref());
+    is.then(|| {
+        let node = node.map_or_else(|| "the node".to_owned(), |name| format!("node {name}"));
+        let detail = format!("the container runtime of {node} does not support image volumes");
+        PodProblem::new(Reason::ImageVolumeUnsupported, detail)
     })
 }
 
@@ -175,6 +204,41 @@ mod tests {
         let never = "Container image \"acme/assets:1\" is not present with pull policy of Never";
         assert_eq!(of(0, "ErrImageNeverPull", never), missing);
         assert_eq!(of(1, "ErrImagePull", error), None);
+    }
+
+    #[test]
+    fn container_runtime_without_image_volumes_is_named_by_its_node() {
+        let pod = json!({"nodeName": "n1", "volumes": [{"name": "assets", "image": {"reference": "acme/assets:1"}}],
+            "containers": [{"name": "app", "volumeMounts": [{"name": "assets", "mountPath": "/assets"}]}, {"name": "proxy"}]});
+        let mut pod: PodSpec = serde_json::from_value(pod).unwrap();
+        // Recorded with containerd 2.0.14 on the real node.
+        let containerd = "failed to generate container \"6c7adb95793d5e7f9b5b7cea5f9faec55a30123f989c16278982acc1e1961de4\" spec: \
+                          failed to generate spec: failed to mkdir \"\": mkdir : no such file or directory";
+        // As in the source of CRI-O 1.30, and as Docker reports a mount without a source.
+        let others = [
+            "mount.HostPath is empty",
+            "Error response from daemon: invalid volume specification: ':/assets:ro'",
+        ];
+        let of = |pod: &PodSpec, container: usize, message: &str| {
+            let waiting = json!({"reason": "CreateContainerError", "message": message});
+            let spec = ContainerSpec {
+                pod: Some(pod),
+                container: Some(&pod.containers[container]),
+            };
+            problem(&serde_json::from_value(waiting).unwrap(), "nginx", spec).unwrap()
+        };
+        for message in others.into_iter().chain([containerd]) {
+            let detail = "the container runtime of node n1 does not support image volumes";
+            let expected = PodProblem::new(Reason::ImageVolumeUnsupported, detail);
+            assert_eq!(of(&pod, 0, message), expected);
+        }
+        // It mounts no image.
+        let detail = "failed to generate spec: failed to mkdir \"\": mkdir : no such file or directory";
+        let other = PodProblem::new(Reason::ContainerFailed, detail);
+        assert_eq!(of(&pod, 1, containerd), other);
+        pod.node_name = None;
+        let unnamed = "the container runtime of the node does not support image volumes";
+        assert_eq!(of(&pod, 0, containerd).detail, unnamed);
     }
 
     #[test]
