@@ -1,6 +1,7 @@
 //! Causes in the status, in tables and in waiting commands.
 
 mod capture;
+mod image_volume;
 mod user_namespace;
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,6 +10,7 @@ use testcluster::checkout::Shell;
 use crate::environment::{Environment, TestContext};
 use crate::story::has;
 
+pub use image_volume::missing_image_volumes_are_reported;
 pub use user_namespace::missing_user_namespace_is_reported;
 
 /// An app that does not become ready.

@@ -42,10 +42,11 @@ type Test = fn(&Environment, &TestContext) -> Result<()>;
 const LANES: usize = 4;
 
 /// Tests that need only the operator and their namespace. The slowest come first.
-const SHARED: [(&str, Test); 22] = [
+const SHARED: [(&str, Test); 23] = [
     ("guide-queue", guides::queue),
     ("guide-podset", guides::podset),
     ("causes", causes::causes_are_in_status_table_and_waits),
+    ("causes-image-volume", causes::missing_image_volumes_are_reported),
     ("causes-user-namespace", causes::missing_user_namespace_is_reported),
     ("podset-exits", podset::image_that_exits_stays_in_one_pod_under_load),
     ("podset-in-place", podset::image_is_changed_in_place),

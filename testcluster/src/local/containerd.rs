@@ -44,6 +44,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.traci
   [plugins."io.containerd.cri.v1.runtime".cni]
     use_internal_loopback = true
     bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
+    # For containerd 2.0, which APPDEPLOY_KUBE_BIN may name.
+    bin_dir = "/usr/lib/cni"
     conf_dir = "{cni}"
   [plugins."io.containerd.cri.v1.runtime".containerd]
     default_runtime_name = "runc"
