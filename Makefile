@@ -232,7 +232,7 @@ causes: ## Record the objects of a real cluster for the tests of causes (model/t
 
 # The tests of the operator that say what an API server makes of its objects. Those of policies that change objects need
 # Kubernetes 1.36.
-OLDEST := schema:: podset:: children:: admission::people webhook::
+OLDEST := schema:: podset:: children:: admission::people webhook:: life::installation rights::confined
 NEWER := --skip dropped --skip fight:: --skip volumes:: --skip schema::stored
 
 test-oldest: testcluster ## Run the tests of the operator on the oldest supported Kubernetes, which is built once

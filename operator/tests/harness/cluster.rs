@@ -177,6 +177,13 @@ impl Cluster {
         Namespace::new(self.clone(), name)
     }
 
+    /// Returns the minor version of the API server, such as 30 of `v1.30.14`. One that is built from source has no other field of
+    /// its version.
+    pub fn minor_version(&self) -> u32 {
+        let version = self.block_on(self.client.apiserver_version()).unwrap();
+        version.git_version.split('.').nth(1).unwrap().parse().unwrap()
+    }
+
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
