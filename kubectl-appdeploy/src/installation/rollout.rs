@@ -141,7 +141,7 @@ impl Progress {
             image == wanted && pod.metadata.deletion_timestamp.is_none()
         });
         current
-            .filter_map(pod::pod_problem)
+            .filter_map(|pod| pod::pod_problem(pod, None))
             .max_by_key(|trouble| trouble.terminal)
     }
 

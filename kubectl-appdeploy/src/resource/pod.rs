@@ -44,14 +44,10 @@ pub struct PodProblem {
     pub terminal: bool,
 }
 
-/// Returns the problem that keeps a pod from running, as the operator reports it for pods of apps. Unlike there, a crash loop ends
-/// a wait, and the output of the container is included, because the user has read the pod.
-pub fn pod_problem(pod: &Pod) -> Option<PodProblem> {
-    pod_problem_of(pod, None)
-}
-
-/// Returns the same for a pod of an object with these fields, which the message then names.
-pub fn pod_problem_of(pod: &Pod, fields: Option<&PodFields>) -> Option<PodProblem> {
+/// Returns the problem that keeps a pod from running, as the operator reports it for pods of apps. If the pod is of an app or a pod
+/// set, `fields` are those of its spec, and the message names them. Unlike there, a crash loop ends a wait, and the output of the
+/// container is included, because the user has read the pod.
+pub fn pod_problem(pod: &Pod, fields: Option<&PodFields>) -> Option<PodProblem> {
     /// The number of crashes after which a crash loop is reported.
     const CRASHES: i32 = 3;
     let PodState { name, problem, .. } = PodState::read(pod);

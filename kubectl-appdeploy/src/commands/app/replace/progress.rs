@@ -153,7 +153,7 @@ impl Progress {
             _ if is_ending(pod) => ending(pod),
             None => format!("no pod was started in place of {name} yet"),
             Some(next) if pod::is_ready(next) => format!("{} is ready, {name} goes {}", next.name_any(), self.when()),
-            Some(next) => match pod::pod_problem(next) {
+            Some(next) => match pod::pod_problem(next, Some(self.set.pod())) {
                 Some(trouble) => format!("{} is not starting: {}", next.name_any(), trouble.message),
                 None => format!(
                     "{} is starting in place of {name} ({})",

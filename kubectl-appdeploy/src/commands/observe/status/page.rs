@@ -92,7 +92,7 @@ fn troubles(workload: &Workload, children: &Children) -> BTreeMap<String, Vec<St
     if let Workload::PodSet(_) = workload {
         let pods = children.pods.iter().flatten();
         let living = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        for trouble in living.filter_map(|pod| pod::pod_problem_of(pod, Some(workload.pod()))) {
+        for trouble in living.filter_map(|pod| pod::pod_problem(pod, Some(workload.pod()))) {
             troubles.entry(trouble.message).or_default().push(trouble.pod);
         }
     }
