@@ -172,8 +172,8 @@ impl Table {
         self.layout(color).trim_fmt()
     }
 
-    /// Returns the lines, none longer than the width. Values of the last column are wrapped within the column, or below the row if
-    /// the column is too narrow.
+    /// Returns the lines, none longer than the width unless a word is. Values of the last column are wrapped within the column, or
+    /// below the row if the column is too narrow for a sentence or for one of the words, which is never split.
     pub fn wrapped(mut self, color: bool, width: Option<usize>) -> String {
         /// Fewer columns are no room for a sentence.
         const NARROW: usize = 30;
@@ -183,7 +183,7 @@ impl Table {
         };
         let widths = self.widths();
         let begin: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
-        if width.saturating_sub(begin) >= NARROW {
+        if width.saturating_sub(begin) >= self.longest_word().max(NARROW) {
             let mut layout = self.layout(color);
             layout
                 .set_content_arrangement(ContentArrangement::Dynamic)
@@ -209,6 +209,13 @@ impl Table {
             written.extend(parts.into_iter().map(|part| format!("{:INDENT$}{part}", "")));
         }
         written.join("\n")
+    }
+
+    /// Returns the number of columns of the longest word in the last column.
+    fn longest_word(&self) -> usize {
+        let last = self.rows.iter().filter_map(|row| row.last());
+        let words = last.flat_map(|cell| cell.text.split_whitespace());
+        words.map(columns).max().unwrap_or_default()
     }
 
     /// Returns the table for the library that lays it out.
@@ -359,6 +366,15 @@ mod tests {
             way
         Exposed
             yes
+        ");
+        let mut long = Table::new(vec!["TYPE", "MESSAGE"]);
+        let message = "restarting container logger in pod workers-0_default(31c2107b-70eb-4391)";
+        long.row(vec!["Warning".into(), message.into()]);
+        insta::assert_snapshot!(long.wrapped(false, Some(42)), @r"
+        TYPE
+        Warning
+            restarting container logger in pod
+            workers-0_default(31c2107b-70eb-4391)
         ");
         let plain = table
             .clone()
