@@ -48,6 +48,9 @@ pub enum RolloutType {
 }
 
 impl RolloutType {
+    /// All types.
+    pub const ALL: [Self; 2] = [Self::RollingUpdate, Self::Recreate];
+
     /// Returns the value, as in Kubernetes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

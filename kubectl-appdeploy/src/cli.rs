@@ -358,7 +358,10 @@ pub fn command() -> Command {
         // Commands that pod sets only have for their error message are hidden.
         let verb = match kind {
             crd::Kind::PodSet => verb
-                .mut_subcommand("set", |set| set.mut_subcommand("host", |host| host.hide(true)))
+                .mut_subcommand("set", |set| {
+                    let set = set.mut_subcommand("host", |host| host.hide(true));
+                    set.mut_subcommand("rollout", |rollout| rollout.hide(true))
+                })
                 .mut_subcommand("history", |history| history.hide(true))
                 .mut_subcommand("undo", |undo| undo.hide(true)),
             crd::Kind::AppDeploy => verb,

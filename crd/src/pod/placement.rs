@@ -97,6 +97,9 @@ pub enum TaintEffect {
 }
 
 impl TaintEffect {
+    /// All effects.
+    pub const ALL: [Self; 3] = [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute];
+
     /// Returns the value, as in Kubernetes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

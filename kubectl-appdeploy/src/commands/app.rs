@@ -5,6 +5,8 @@ pub mod create;
 pub mod delete;
 pub mod edit;
 pub mod replace;
+pub mod rollout_type;
 pub mod scale;
 pub mod set;
+pub mod toleration;
 pub mod volume;

@@ -27,3 +27,13 @@ pub fn put(fields: &mut Value, name: &str, value: Option<Value>) {
         (None, None) => {}
     }
 }
+
+/// Returns a value, unless it is an object or a list without entries.
+pub fn non_empty(value: Value) -> Option<Value> {
+    let is_empty = match &value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    (!is_empty).then_some(value)
+}

@@ -81,6 +81,89 @@ fn volumes_and_service_account_are_set_and_removed() {
 }
 
 #[test]
+fn placement_and_rollout_are_set_and_removed() {
+    let (cluster, plugin) = installed();
+    let create = "create shop --image=nginx:1 --node-selector=disktype=ssd --toleration=gpu \
+                  --toleration=dedicated=batch:noschedule --rollout=recreate";
+    let printed = plugin.run(&format!("{create} --dry-run=client -o yaml")).ok();
+    let shop = "spec:
+  image: nginx:1
+  placement:
+    nodeSelector:
+      disktype: ssd
+    tolerations:
+    - key: gpu
+      operator: Exists
+    - effect: NoSchedule
+      key: dedicated
+      value: batch
+  replicas: 1
+  rollout:
+    type: Recreate
+";
+    assert!(printed.ends_with(shop), "{printed}");
+    plugin.run(create).ok();
+    let gpu = json!({"key": "gpu", "operator": "Exists"});
+    let dedicated = json!({"key": "dedicated", "value": "batch", "effect": "NoSchedule"});
+    let app = spec(&cluster, "appdeploy/shop");
+    assert_eq!(app["rollout"], json!({"type": "Recreate"}));
+    assert_eq!(
+        app["placement"],
+        json!({"nodeSelector": {"disktype": "ssd"}, "tolerations": [gpu, dedicated]})
+    );
+
+    plugin
+        .run("set placement shop --node-selector=zone=a --node-selector=disktype- --toleration=gpu-")
+        .ok();
+    plugin.run("set rollout shop-").ok();
+    let app = spec(&cluster, "appdeploy/shop");
+    assert_eq!(
+        (&app["placement"], &app["rollout"]),
+        (
+            &json!({"nodeSelector": {"zone": "a"}, "tolerations": [dedicated]}),
+            &Value::Null
+        )
+    );
+
+    plugin
+        .run("podset create workers --image=nginx:1 --toleration=gpu:NoExecute")
+        .ok();
+    plugin.run("podset set placement workers --toleration=gpu").ok();
+    let tolerations = spec(&cluster, "podset/workers")["template"]["placement"]["tolerations"].take();
+    assert_eq!(
+        tolerations,
+        json!([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, gpu])
+    );
+
+    let surge = json!({"spec": {"rollout": {"maxSurge": 1}}}).to_string();
+    cluster
+        .kubectl(&["patch", "appdeploy", "shop", "--type=merge", "-p", &surge])
+        .unwrap();
+    let refusals = [
+        "create blog --image=nginx:1 --toleration=gpu:Never",
+        "create blog --image=nginx:1 --toleration=gpu=a=b",
+        "create blog --image=nginx:1 --rollout=Canary",
+        "podset create blog --toleration=gpu",
+        "podset create blog --image=nginx:1 --rollout=Recreate",
+        "set placement shop",
+        "set placement shop --toleration=:NoSchedule",
+        "set placement shop --node-selector=disktype",
+        "set rollout shop",
+        "set rollout shop=Recreate",
+        "podset set rollout workers=Recreate",
+    ];
+    let mut said = Vec::new();
+    let written = writes(&cluster, || {
+        said.extend(refusals.map(|line| {
+            let run = plugin.run(line);
+            format!("$ {line}: {}\n{}", run.code, run.err)
+        }));
+    });
+    assert_eq!(written, 0, "{said:?}");
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
 fn set_writes_only_the_given_field() {
     let (cluster, plugin) = installed();
     plugin

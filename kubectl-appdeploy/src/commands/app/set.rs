@@ -1,6 +1,7 @@
 //! `kubectl appdeploy set`: one thing about apps or pod sets, without an editor.
 
 mod env;
+mod placement;
 mod resources;
 mod value;
 mod volume;
@@ -30,6 +31,10 @@ pub enum Field {
     ServiceAccount(value::ServiceAccountArgs),
     /// Set or remove volumes
     Volume(volume::Args),
+    /// Set the nodes on which pods may run
+    Placement(placement::Args),
+    /// Set how changed pods are rolled out
+    Rollout(value::RolloutArgs),
 }
 
 /// The flags of `set`.
@@ -48,6 +53,8 @@ pub async fn run(args: Args, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result
         Field::Port(args) => value::run(args.value(), kind, kube, ui).await,
         Field::ServiceAccount(args) => value::run(args.value(), kind, kube, ui).await,
         Field::Volume(args) => volume::run(args, kind, kube, ui).await,
+        Field::Placement(args) => placement::run(args, kind, kube, ui).await,
+        Field::Rollout(args) => value::run(args.value(), kind, kube, ui).await,
         Field::Env(args) => env::run(args, kind, kube, ui).await,
         Field::Resources(args) => resources::run(args, kind, kube, ui).await,
     }

@@ -58,6 +58,7 @@ const ARGUMENTS: &[(&str, &str, Source)] = &[
         Source::Words(&["Always", "IfNotPresent", "Never"]),
     ),
     ("", "on_config_change", Source::Words(&["Ignore", "Restart"])),
+    ("", "rollout", Source::Words(&["RollingUpdate", "Recreate"])),
     ("", "security_profile", Source::Words(&["baseline", "restricted"])),
 ];
 
@@ -68,6 +69,7 @@ const VALUES: &[(&str, Source)] = &[
     ("NAME=HOST", Source::Objects),
     ("NAME=PORT", Source::Objects),
     ("NAME=ACCOUNT", Source::Objects),
+    ("NAME=TYPE", Source::Objects),
     ("POD", Source::Pods),
     ("CONTAINER", Source::Containers),
     ("REVISION", Source::Revisions),
@@ -96,6 +98,7 @@ const FREE: &[&str] = &[
     "IMAGE",
     "IP",
     "KEY=VALUE",
+    "KEY[=VALUE][:EFFECT]",
     "KEYS",
     "KIND/NAME",
     "LABELS",

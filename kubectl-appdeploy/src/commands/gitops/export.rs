@@ -229,6 +229,8 @@ mod tests {
             )
             .boxed(),
             flag("node-selector", "[a-z]{1,5}=[a-z]{1,5}").boxed(),
+            flag("toleration", "[a-z]{1,5}(=[a-z]{1,5})?(:NoSchedule|:NoExecute)?").boxed(),
+            flag("rollout", "RollingUpdate|Recreate").boxed(),
             flag("security-profile", "baseline|restricted").boxed(),
         ];
         let routed = vec![

@@ -1,11 +1,12 @@
 //! The flags that describe an app, and the app they describe.
 
-use crd::{AppDeploy, AppDeploySpec, Expose, Kind, Metrics, PodFields, Tls};
+use crd::{AppDeploy, AppDeploySpec, Expose, Kind, Metrics, PodFields, RolloutStrategy, RolloutType, Tls};
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::pod::PodArgs;
 use super::{Spec, ask};
+use crate::commands::app::rollout_type;
 use crate::error::Result;
 use crate::resource::strip_defaults::plain;
 use crate::resource::validation;
@@ -31,6 +32,8 @@ pub struct AppArgs {
     /// Secret with the certificate for HTTPS
     #[arg(long, value_name = "SECRET")]
     pub tls_secret: Option<String>,
+    #[arg(long, value_name = "TYPE", value_parser = rollout_type::parse, help = "How changed pods are rolled out: RollingUpdate, or Recreate to end all old pods first; default: RollingUpdate")]
+    pub rollout: Option<RolloutType>,
     /// Port at which Prometheus reads the metrics; it may be that of --port
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<i32>,
@@ -100,6 +103,12 @@ Examples:
                 ingress_class_name: self.ingress_class.clone(),
                 tls: self.tls_secret.clone().map(|name| Tls {
                     secret_name: Some(name),
+                }),
+                rollout: self.rollout.map(|type_| {
+                    Box::new(RolloutStrategy {
+                        type_: Some(type_),
+                        ..RolloutStrategy::default()
+                    })
                 }),
                 ..AppDeploySpec::default()
             },

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use crd::{
     ContainerFields, EnvVar, HealthCheck, ImagePullPolicy, LocalObjectReference, OnConfigChange, Placement, PodFields,
-    Quantity, QueueReference, Resources, SecurityProfile, ServiceAccount, Volume,
+    Quantity, QueueReference, Resources, SecurityProfile, ServiceAccount, Toleration, Volume,
 };
 
 use super::env_file;
-use crate::commands::app::volume;
+use crate::commands::app::{toleration, volume};
 use crate::error::{Error, Result};
 use crate::output::quantity;
 use crate::resource::env_source::EnvSource;
@@ -65,6 +65,10 @@ pub struct PodArgs {
     /// Label that a node must have to run the pods, like disktype=ssd; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub node_selector: Vec<(String, String)>,
+    /// Taint of nodes that the pods tolerate, like dedicated=batch:NoSchedule; without a value, any value; without an effect, all
+    /// effects. Can be repeated
+    #[arg(long, value_name = "KEY[=VALUE][:EFFECT]", value_parser = toleration::parse)]
+    pub toleration: Vec<Toleration>,
     /// Arguments after -- replace the entrypoint of the image instead of its arguments
     #[arg(long, requires = "args")]
     pub command: bool,
@@ -136,6 +140,7 @@ impl PodArgs {
             on_config_change,
             service_account_annotation,
             node_selector,
+            toleration,
             command,
             args,
         } = self;
@@ -156,6 +161,7 @@ impl PodArgs {
             (on_config_change.is_some(), "--on-config-change"),
             (!service_account_annotation.is_empty(), "--service-account-annotation"),
             (!node_selector.is_empty(), "--node-selector"),
+            (!toleration.is_empty(), "--toleration"),
             (*command, "--command"),
             (!args.is_empty(), "arguments after --"),
         ];
@@ -225,11 +231,11 @@ impl PodArgs {
     }
 
     fn placement(&self) -> Result<Option<Placement>> {
-        let labels = distinct("--node-selector", &self.node_selector)?;
-        Ok((!labels.is_empty()).then(|| Placement {
-            node_selector: labels,
-            ..Placement::default()
-        }))
+        let placement = Placement {
+            node_selector: distinct("--node-selector", &self.node_selector)?,
+            tolerations: self.toleration.clone(),
+        };
+        Ok((placement != Placement::default()).then_some(placement))
     }
 
     fn volumes(&self) -> Result<Vec<Volume>> {

@@ -10,7 +10,7 @@ use crate::cluster::kind_info;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::quantity;
-use crate::resource::fields::{pod_of, put};
+use crate::resource::fields::{non_empty, pod_of, put};
 use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
@@ -109,14 +109,9 @@ fn edit(pod: &mut Value, requests: &[Amount], limits: &[Amount]) {
         for (name, amount) in amounts {
             put(&mut all, name, amount.as_ref().map(|amount| json!(amount)));
         }
-        put(&mut resources, part, kept(all));
+        put(&mut resources, part, non_empty(all));
     }
-    put(pod, "resources", kept(resources));
-}
-
-/// An empty part is as good as none, and reads better.
-fn kept(part: Value) -> Option<Value> {
-    Some(part).filter(|part| part.as_object().is_none_or(|fields| !fields.is_empty()))
+    put(pod, "resources", non_empty(resources));
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `set image`, `set host`, `set port`, `set serviceaccount`: each name with its value, as `shop=nginx:1.27`. Names and a value next to each other
-//! could be misread: `set image shop blog` would run the image `blog`.
+//! `set image`, `set host`, `set port`, `set serviceaccount`, `set rollout`: each name with its value, as `shop=nginx:1.27`.
+//! Names and a value next to each other could be misread: `set image shop blog` would run the image `blog`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::KubeArgs;
 use crate::cluster::kind_info;
+use crate::commands::app::rollout_type;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::formats;
-use crate::resource::fields::{pod_of, put};
+use crate::resource::fields::{non_empty, pod_of, put};
 use crate::resource::selection::{self, Selection};
 use crate::terminal::ui::Ui;
 
@@ -55,6 +56,14 @@ Examples:
 
   # Use the ServiceAccount default again
   {command} set serviceaccount {name}-";
+
+const ROLLOUT_EXAMPLES: &str = "\
+Examples:
+  # End all old pods before new ones are started
+  {command} set rollout {name}=Recreate
+
+  # Start new pods first again, which is the default
+  {command} set rollout {name}-";
 
 /// The flags of `set image`.
 #[derive(Debug, clap::Args)]
@@ -98,6 +107,20 @@ pub struct PortArgs {
 pub struct ServiceAccountArgs {
     /// NAME=ACCOUNT for each of the {many}, NAME- to remove the account; only ACCOUNT with -l or --all
     #[arg(value_name = "NAME=ACCOUNT", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    rest: Rest,
+}
+
+/// The flags of `set rollout`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = ROLLOUT_EXAMPLES)]
+pub struct RolloutArgs {
+    #[arg(
+        value_name = "NAME=TYPE",
+        required = true,
+        help = "NAME=TYPE for each of the {many}, NAME- for the default; only TYPE with -l or --all. RollingUpdate starts new pods first, Recreate ends all old pods first"
+    )]
     words: Vec<String>,
     #[command(flatten)]
     rest: Rest,
@@ -157,6 +180,7 @@ enum What {
     Host,
     Port,
     ServiceAccount,
+    Rollout,
 }
 
 /// A field, the names of objects, and its value.
@@ -216,6 +240,18 @@ impl ServiceAccountArgs {
     }
 }
 
+impl RolloutArgs {
+    /// Returns the values to set.
+    pub fn value(self) -> Setting {
+        Setting {
+            what: What::Rollout,
+            words: self.words,
+            container: None,
+            rest: self.rest,
+        }
+    }
+}
+
 /// Runs the command.
 pub async fn run(setting: Setting, kind: Kind, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
     let Setting {
@@ -265,6 +301,13 @@ fn put_image(kind: Kind, object: &mut Value, container: &str, image: Option<Valu
     )
 }
 
+/// Sets or removes the type of rollouts, and keeps their other fields.
+fn put_rollout_type(spec: &mut Value, type_: Option<Value>) {
+    let mut rollout = spec.get("rollout").cloned().unwrap_or_else(|| json!({}));
+    put(&mut rollout, "type", type_);
+    put(spec, "rollout", non_empty(rollout));
+}
+
 /// What each object gets; nothing removes the field.
 #[derive(Debug, PartialEq)]
 enum Values {
@@ -290,6 +333,15 @@ impl What {
             Self::Host => "host",
             Self::Port => "port",
             Self::ServiceAccount => "serviceaccount",
+            Self::Rollout => "rollout",
+        }
+    }
+
+    /// Returns the name of the value.
+    const fn value_name(self) -> &'static str {
+        match self {
+            Self::Rollout => "type",
+            other => other.word(),
         }
     }
 
@@ -307,6 +359,7 @@ impl What {
             Self::Host => "host updated",
             Self::Port => "port updated",
             Self::ServiceAccount => "serviceaccount updated",
+            Self::Rollout => "rollout updated",
         }
     }
 
@@ -316,6 +369,7 @@ impl What {
             Self::Host => "set host {name}=shop.example.com",
             Self::Port => "set port {name}=8080",
             Self::ServiceAccount => "set serviceaccount {name}=shop",
+            Self::Rollout => "set rollout {name}=Recreate",
         }
     }
 
@@ -330,6 +384,10 @@ impl What {
         if self == Self::Host && kind == Kind::PodSet {
             return Err(Error::usage("a pod set has no host: nothing was done")
                 .why("its pods are reached through a Service of your own; an app has a Service and an Ingress"));
+        }
+        if self == Self::Rollout && kind == Kind::PodSet {
+            return Err(Error::usage("a pod set has no type of rollout: nothing was done")
+                .why("its field maxUnavailable says how many pods are replaced at a time"));
         }
         if others.are_selected() {
             let ([text], false) = (words.as_slice(), words.iter().any(|word| word.contains('='))) else {
@@ -371,6 +429,9 @@ impl What {
             }),
             Self::Image | Self::Host => Ok(json!(text)),
             Self::ServiceAccount => Ok(json!({"name": text})),
+            Self::Rollout => rollout_type::parse(text).map(|type_| json!(type_)).map_err(|why| {
+                Error::usage(format!("invalid type {text:?}: {why}")).next(kind_info::of(kind).example(self.example()))
+            }),
         }
     }
 
@@ -383,14 +444,14 @@ impl What {
             .filter(|word| !word.is_empty() && !word.contains('='))
             .partition(|word| looks_like_value(word));
         let lacking = match (names.first(), values.first()) {
-            (Some(name), _) => format!("{} missing for {name}", self.word()),
-            (None, Some(value)) => format!("name missing for {} {value}", self.word()),
-            (None, None) => format!("name or {} missing", self.word()),
+            (Some(name), _) => format!("{} missing for {name}", self.value_name()),
+            (None, Some(value)) => format!("name missing for {} {value}", self.value_name()),
+            (None, None) => format!("name or {} missing", self.value_name()),
         };
         let command = NextCommand::from(kind_info::of(kind).command)
             .and("set")
             .and(self.word());
-        let placeholder = self.word().to_uppercase();
+        let placeholder = self.value_name().to_uppercase();
         let value = values.first().copied().unwrap_or(&placeholder);
         let command = match names.as_slice() {
             [] => command.and(command!("NAME={}", value)),
@@ -407,8 +468,12 @@ impl What {
     }
 
     fn put(self, kind: Kind, object: &mut Value, value: Option<Value>) {
+        if self == Self::Rollout {
+            put_rollout_type(&mut object["spec"], value);
+            return;
+        }
         let fields = match self {
-            Self::Host => &mut object["spec"],
+            Self::Host | Self::Rollout => &mut object["spec"],
             // Another image without a template: the command of the default is not for it.
             Self::Image if kind == Kind::PodSet && object["spec"]["template"].is_null() => {
                 &mut object["spec"]["template"]
@@ -444,7 +509,7 @@ mod tests {
 
     #[test]
     fn each_name_requires_a_value() {
-        use What::{Host, Image, Port};
+        use What::{Host, Image, Port, Rollout};
         let said = [
             split(Image, Kind::AppDeploy, &["shop=nginx:1.27", "blog=nginx"], false),
             split(Image, Kind::AppDeploy, &["nginx:1.27"], true),
@@ -462,6 +527,10 @@ mod tests {
             split(Image, Kind::AppDeploy, &["shop", "nginx"], true),
             split(Port, Kind::PodSet, &["workers=http"], false),
             split(Host, Kind::PodSet, &["workers=a.example.com"], false),
+            split(Rollout, Kind::AppDeploy, &["shop=recreate", "blog-"], false),
+            split(Rollout, Kind::AppDeploy, &["RollingUpdate"], true),
+            split(Rollout, Kind::AppDeploy, &["shop=Canary"], false),
+            split(Rollout, Kind::PodSet, &["workers=Recreate"], false),
             split_of(Image, Kind::AppDeploy, &["shop"], false, Some("proxy")),
             split_of(Image, Kind::PodSet, &["nginx:1.27"], false, Some("proxy")),
         ];
@@ -492,6 +561,12 @@ mod tests {
           next: kubectl appdeploy podset set port workers=8080
         error: a pod set has no host: nothing was done
           why:  its pods are reached through a Service of your own; an app has a Service and an Ingress
+        ["shop", "blog"] {"blog":null,"shop":"Recreate"}
+        [] "RollingUpdate"
+        error: invalid type "Canary": must be RollingUpdate or Recreate
+          next: kubectl appdeploy set rollout shop=Recreate
+        error: a pod set has no type of rollout: nothing was done
+          why:  its field maxUnavailable says how many pods are replaced at a time
         error: image missing for shop: nothing was done
           next: kubectl appdeploy set image shop=IMAGE -c proxy
         error: name missing for image nginx:1.27: nothing was done
@@ -544,6 +619,12 @@ mod tests {
         assert_eq!(app, account);
         app["spec"]["automountServiceAccountToken"] = json!(true);
         What::ServiceAccount.put(Kind::AppDeploy, &mut app, None);
+        assert_eq!(app, json!({"spec": {"image": "a"}}));
+        let mut app = json!({"spec": {"image": "a", "rollout": {"maxSurge": 1}}});
+        What::Rollout.put(Kind::AppDeploy, &mut app, Some(json!("RollingUpdate")));
+        assert_eq!(app["spec"]["rollout"], json!({"type": "RollingUpdate", "maxSurge": 1}));
+        let mut app = json!({"spec": {"image": "a", "rollout": {"type": "Recreate"}}});
+        What::Rollout.put(Kind::AppDeploy, &mut app, None);
         assert_eq!(app, json!({"spec": {"image": "a"}}));
         let mut app = json!({"spec": {"image": "a", "host": "x"}});
         What::Host.put(Kind::AppDeploy, &mut app, None);

@@ -9,7 +9,7 @@ use crate::cluster::kind_info;
 use crate::commands::app::volume;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
-use crate::resource::fields::{pod_of, put};
+use crate::resource::fields::{non_empty, pod_of, put};
 use crate::terminal::ui::Ui;
 
 const EXAMPLES: &str = "\
@@ -96,7 +96,7 @@ fn edit(pod: &mut Value, changes: &[Change]) {
             },
         }
     }
-    put(pod, "volumes", (!all.is_empty()).then_some(Value::Array(all)));
+    put(pod, "volumes", non_empty(Value::Array(all)));
 }
 
 #[cfg(test)]
