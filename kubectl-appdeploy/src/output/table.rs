@@ -99,7 +99,7 @@ impl Table {
             return self;
         };
         let widths = self.floored();
-        let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+        let total = total(&widths);
         let room = widths[index].saturating_sub(total.saturating_sub(width)).max(12);
         if let Some(floor) = self.floor.get_mut(index) {
             *floor = room.min(*floor);
@@ -110,11 +110,19 @@ impl Table {
         self
     }
 
+    /// Shortens the values of one column until the table fits the width, or leaves the column out if that is not enough.
+    #[must_use]
+    pub fn fit_or_omit(self, column: &str, width: Option<usize>) -> Self {
+        let fitted = self.clone().fit(column, width);
+        if width.is_none_or(|width| total(&fitted.floored()) <= width) {
+            return fitted;
+        }
+        self.without(column)
+    }
+
     /// Whether no line is longer than the width.
     pub fn fits(&self, width: Option<usize>) -> bool {
-        let widths = self.widths();
-        let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        width.is_none_or(|width| total <= width)
+        width.is_none_or(|width| total(&self.widths()) <= width)
     }
 
     /// Leaves a column out.
@@ -122,6 +130,9 @@ impl Table {
     pub fn without(mut self, column: &str) -> Self {
         if let Some(index) = self.header.iter().position(|h| *h == column) {
             self.header.remove(index);
+            if index < self.floor.len() {
+                self.floor.remove(index);
+            }
             for row in &mut self.rows {
                 row.remove(index);
             }
@@ -241,6 +252,11 @@ impl Table {
     }
 }
 
+/// Returns the width of a line whose columns have these widths.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
 /// Returns a number of columns as the layout wants it.
 fn saturating(columns: usize) -> u16 {
     u16::try_from(columns).unwrap_or(u16::MAX)
@@ -306,6 +322,23 @@ mod tests {
         shop        3/3     http://shop.d…   5d
         long-name   0/2     <none>           2m
         ");
+    }
+
+    #[test]
+    fn column_is_omitted_where_cutting_it_is_not_enough() {
+        let cut = sample().fit("URL", Some(40)).text(false);
+        assert_eq!(sample().fit_or_omit("URL", Some(40)).text(false), cut);
+        let mut widths = Vec::new();
+        let below = sample().below(&mut widths).fit_or_omit("URL", Some(30));
+        insta::assert_snapshot!(below.text(false), @r"
+        NAME        READY   AGE
+        shop        3/3     5d
+        long-name   0/2     2m
+        ");
+        let mut later = Table::new(vec!["NAME", "READY", "URL", "AGE"]);
+        later.row(vec!["a".into(), "1/1".into(), "http://a.b".into(), "1m".into()]);
+        let later = later.below(&mut widths).fit_or_omit("URL", Some(30));
+        assert_eq!(later.without_header().text(false), "a           1/1     1m");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn rows(
 ) -> String {
     let mut table = table(&sorted(all), view, now).below(widths);
     if !view.wide {
-        table = table.fit("URL", render.width);
+        table = table.fit_or_omit("URL", render.width);
     }
     if !view.headers {
         table = table.without_header();

@@ -45,7 +45,11 @@ pub fn text(page: &Page<'_>, render: &RenderOptions) -> String {
         headers: true,
     };
     let table = table::table(&[&workload.clone().into()], view, now);
-    let table = if wide { table } else { table.fit("URL", render.width) };
+    let table = if wide {
+        table
+    } else {
+        table.fit_or_omit("URL", render.width)
+    };
     let mut text = table.text(render.color);
     let story = request_path::diagnose(workload, children, asked, now);
     let told = story.why.as_ref().map_or("", |(why, _)| why.as_str()).to_owned();
