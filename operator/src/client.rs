@@ -19,7 +19,7 @@ use http2::Transport;
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The longest silence of a response. API servers send a bookmark on each watch about once a minute, and the first one up to
-/// two minutes after its begin. A watch that is silent for three minutes has lost its server.
+/// two minutes after its start. A watch that is silent for three minutes has lost its server.
 const SILENCE: Duration = Duration::from_secs(180);
 
 /// The user agent, for audit logs and for the API server's priorities.

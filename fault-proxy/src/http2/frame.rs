@@ -14,7 +14,7 @@ const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 /// The flag of SETTINGS that confirm those of the other side, and are empty.
 const ACK: u8 = 1;
-/// The setting with the window that streams have at their begin.
+/// The setting with the window that streams have at their start.
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// A frame, as it is sent.

@@ -137,7 +137,7 @@ impl Answer {
     }
 }
 
-/// Returns the begin of an event.
+/// Returns the start of an event.
 fn half() -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
     let text = br#"{"type": "ADDED", "object": {"metadata": {"name": "ha"#;
     stream::once(async { Ok(Frame::data(Bytes::from_static(text))) })
