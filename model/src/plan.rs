@@ -97,7 +97,6 @@ pub fn plan(app: &Valid<'_>, desired: &Desired, observed: &Observed) -> Plan {
     for kind in observed.kinds {
         // A kind that routes to another one is written after it, and must not route to a third-party object.
         let target = kind.routes_to.filter(|target| desired.first(target).is_some());
-        // Both have the name of the app.
         let target = target.map(|target| observed.child(&ChildId::new(target, &app.name)));
         let is_misled = target
             .and_then(Cached::present)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-/// A UID. Kubernetes makes UUIDs (RFC 9562), which take 16 bytes here instead of 36. Any other text is kept as it is.
+/// A UID. Kubernetes makes UUIDs (RFC 9562), which take 16 bytes here instead of 36. Any other text is kept unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Uid(Form);
 

@@ -70,9 +70,9 @@ impl Registered {
         Self { controller, informers }
     }
 
-    /// Waits until each informer that `counts` has listed, or has failed to.
-    pub async fn tried(&self, counts: fn(&Informer) -> bool) {
-        for informer in self.informers.iter().filter(|informer| counts(informer)) {
+    /// Waits until each informer that new objects wait for has listed, or has failed to.
+    pub async fn tried_for_new_objects(&self) {
+        for informer in self.informers.iter().filter(|informer| informer.is_for_new_objects()) {
             informer.health().tried().await;
         }
     }

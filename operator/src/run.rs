@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::call::Caller;
 use crate::controller::{Controller, Registered};
 use crate::deps::Deps;
-use crate::informer::{Informer, Scopes};
+use crate::informer::Scopes;
 use crate::lease::election::Timings;
 use crate::lease::{Elector, Fence, Leadership};
 use crate::metrics::Metrics;
@@ -285,7 +285,7 @@ async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadersh
             tasks.spawn(async move {
                 let informer = &registered.informers[index];
                 if !informer.is_for_new_objects() {
-                    let _ = timeout(HEAD_START, registered.tried(Informer::is_for_new_objects)).await;
+                    let _ = timeout(HEAD_START, registered.tried_for_new_objects()).await;
                 }
                 informer.run(&scopes).await;
             });

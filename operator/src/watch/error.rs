@@ -49,8 +49,8 @@ impl Error {
         self.cause == Cause::Status(410)
     }
 
-    /// Whether the server has just begun to serve the kind. It opens the storage of a custom resource at the first request, which
-    /// it refuses, and has it some milliseconds later.
+    /// Whether the server has just begun to serve the kind. It opens the storage of a custom resource at the first request, and
+    /// refuses watches until it has it, some milliseconds later.
     pub(super) fn is_of_a_new_kind(&self) -> bool {
         self.cause == Cause::Status(429) && self.message.contains("storage is (re)initializing")
     }
@@ -148,18 +148,20 @@ mod tests {
 
     #[test]
     fn status_decides_what_follows() {
-        let all: Vec<(u16, bool, Obstacle)> = [401, 403, 404, 409, 410, 429, 500]
+        let all: Vec<(u16, bool, Obstacle)> = [400, 401, 403, 404, 409, 410, 422, 429, 500]
             .map(|code| {
                 let error = refusal(code);
                 (code, error.is_expired(), error.obstacle())
             })
             .into();
         let expected = [
+            (400, false, Obstacle::Server),
             (401, false, Obstacle::Denied),
             (403, false, Obstacle::Denied),
             (404, false, Obstacle::NotServed),
             (409, false, Obstacle::Server),
             (410, true, Obstacle::Server),
+            (422, false, Obstacle::Server),
             (429, false, Obstacle::Server),
             (500, false, Obstacle::Server),
         ];

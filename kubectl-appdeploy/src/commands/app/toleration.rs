@@ -1,6 +1,8 @@
-//! Tolerations as they are written on a command line: `KEY[=VALUE][:EFFECT]`, as `kubectl taint` writes taints.
+//! Parses tolerations from a command line: `KEY[=VALUE][:EFFECT]`, like the taints of `kubectl taint`.
 
 use crd::{TaintEffect, Toleration, TolerationOperator};
+
+use super::choice::one_of;
 
 /// Reads a toleration, such as `dedicated=batch:NoSchedule`. Without a value it tolerates any, and without an effect all.
 pub fn parse(text: &str) -> Result<Toleration, String> {
@@ -26,8 +28,7 @@ pub fn effect_of(text: &str) -> Result<(&str, Option<TaintEffect>), String> {
     let Some((taint, name)) = text.rsplit_once(':') else {
         return Ok((text, None));
     };
-    let mut all = TaintEffect::ALL.into_iter();
-    let effect = all.find(|effect| effect.as_str().eq_ignore_ascii_case(name));
+    let effect = one_of(TaintEffect::ALL, TaintEffect::as_str, name);
     let effect = effect.ok_or_else(|| "the effect must be NoSchedule, PreferNoSchedule or NoExecute".to_owned())?;
     Ok((taint, Some(effect)))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::pod::PodArgs;
 use super::{Spec, ask};
-use crate::commands::app::rollout_type;
+use crate::commands::app::choice;
 use crate::error::Result;
 use crate::resource::strip_defaults::plain;
 use crate::resource::validation;
@@ -32,7 +32,7 @@ pub struct AppArgs {
     /// Secret with the certificate for HTTPS
     #[arg(long, value_name = "SECRET")]
     pub tls_secret: Option<String>,
-    #[arg(long, value_name = "TYPE", value_parser = rollout_type::parse, help = "How changed pods are rolled out: RollingUpdate, or Recreate to end all old pods first; default: RollingUpdate")]
+    #[arg(long, value_name = "TYPE", value_parser = choice::rollout_type, help = "How changed pods are rolled out: RollingUpdate, or Recreate to end all old pods first; default: RollingUpdate")]
     pub rollout: Option<RolloutType>,
     /// Port at which Prometheus reads the metrics; it may be that of --port
     #[arg(long, value_name = "PORT")]

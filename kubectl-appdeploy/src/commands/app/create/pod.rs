@@ -9,6 +9,7 @@ use crd::{
 };
 
 use super::env_file;
+use crate::commands::app::choice::one_of;
 use crate::commands::app::{toleration, volume};
 use crate::error::{Error, Result};
 use crate::output::quantity;
@@ -94,21 +95,16 @@ fn amount(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 fn pull_policy(text: &str) -> std::result::Result<ImagePullPolicy, String> {
-    [
+    let all = [
         ImagePullPolicy::Always,
         ImagePullPolicy::IfNotPresent,
         ImagePullPolicy::Never,
-    ]
-    .into_iter()
-    .find(|policy| policy.as_str().eq_ignore_ascii_case(text))
-    .ok_or_else(|| "must be Always, IfNotPresent or Never".to_owned())
+    ];
+    one_of(all, ImagePullPolicy::as_str, text).ok_or_else(|| "must be Always, IfNotPresent or Never".to_owned())
 }
 
 fn on_config_change(text: &str) -> std::result::Result<OnConfigChange, String> {
-    OnConfigChange::ALL
-        .into_iter()
-        .find(|change| change.as_str().eq_ignore_ascii_case(text))
-        .ok_or_else(|| "must be Ignore or Restart".to_owned())
+    one_of(OnConfigChange::ALL, OnConfigChange::as_str, text).ok_or_else(|| "must be Ignore or Restart".to_owned())
 }
 
 fn profile(text: &str) -> std::result::Result<SecurityProfile, String> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::connection::KubeArgs;
 use crate::cluster::kind_info;
-use crate::commands::app::rollout_type;
+use crate::commands::app::choice;
 use crate::commands::change::{self, Flags, Subresource, Verb};
 use crate::error::{Error, Result};
 use crate::output::formats;
@@ -429,7 +429,7 @@ impl What {
             }),
             Self::Image | Self::Host => Ok(json!(text)),
             Self::ServiceAccount => Ok(json!({"name": text})),
-            Self::Rollout => rollout_type::parse(text).map(|type_| json!(type_)).map_err(|why| {
+            Self::Rollout => choice::rollout_type(text).map(|type_| json!(type_)).map_err(|why| {
                 Error::usage(format!("invalid type {text:?}: {why}")).next(kind_info::of(kind).example(self.example()))
             }),
         }
@@ -468,12 +468,9 @@ impl What {
     }
 
     fn put(self, kind: Kind, object: &mut Value, value: Option<Value>) {
-        if self == Self::Rollout {
-            put_rollout_type(&mut object["spec"], value);
-            return;
-        }
         let fields = match self {
-            Self::Host | Self::Rollout => &mut object["spec"],
+            Self::Rollout => return put_rollout_type(&mut object["spec"], value),
+            Self::Host => &mut object["spec"],
             // Another image without a template: the command of the default is not for it.
             Self::Image if kind == Kind::PodSet && object["spec"]["template"].is_null() => {
                 &mut object["spec"]["template"]
