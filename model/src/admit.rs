@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use self::gated::{gated_fields, without_review};
-pub use self::right::{RequiredRight, RightReason, right_to_additions, right_to_credentials, rights_to_references};
+pub use self::right::{
+    RequiredRight, RightReason, changes_program, right_to_additions, right_to_credentials, rights_to_references,
+};
 pub use self::warning::{tiny_amounts, warnings};
 
 /// A kind whose objects the webhooks check.

@@ -1,6 +1,5 @@
 //! The cached state of the cluster, from watches and from the answers to our own writes.
 
-mod additions;
 pub mod children;
 pub mod config_maps;
 pub mod definition;
@@ -161,7 +160,7 @@ impl Equivalent for PodState {
 }
 
 /// The maximum size of a child or a pod in bytes, without its metadata. Only other managers make objects larger than this.
-const MAX_OBJECT: usize = 512 * 1024;
+pub const MAX_OBJECT: usize = 512 * 1024;
 
 /// Reads a pod; `None` if it is too large or does not fit its schema.
 #[must_use]

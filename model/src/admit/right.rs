@@ -219,25 +219,28 @@ pub fn right_to_credentials(new: &AppQueue, old: Option<&AppQueue>) -> Option<Re
     ))
 }
 
-/// Returns the right that an update needs if other managers added fields to the Deployment: the right to patch it, with which
-/// the author could add the same fields. `None` if the update does not change which program runs.
+/// Whether an update changes which program runs, which could use what other managers added to the Deployment.
 ///
-/// `old` is `None` if the stored object can't be read. That counts as a change of the program.
+/// `old` is `None` if the stored object can't be read. That counts as a change.
 #[must_use]
-pub fn right_to_additions(new: &AppDeploy, old: Option<&AppDeploy>, additions: &Additions) -> Option<RequiredRight> {
-    if old.is_some_and(|old| program(&old.spec.pod) == program(&new.spec.pod)) {
-        return None;
-    }
+pub fn changes_program(new: &AppDeploy, old: Option<&AppDeploy>) -> bool {
+    old.is_none_or(|old| program(&old.spec.pod) != program(&new.spec.pod))
+}
+
+/// Returns the right that a change of the program needs if other managers added these fields to the Deployment of an app: the right
+/// to patch it, with which the author could add the same fields.
+#[must_use]
+pub fn right_to_additions(app: &str, additions: Additions) -> Option<RequiredRight> {
     let reason = match additions {
         Additions::None => return None,
-        Additions::Fields(fields) => RightReason::Added(fields.clone()),
-        Additions::Unknown(why) => RightReason::Unknown(why.clone()),
+        Additions::Fields(fields) => RightReason::Added(fields),
+        Additions::Unknown(why) => RightReason::Unknown(why),
     };
     Some(RequiredRight {
         verb: "patch",
         group: "apps",
         resource: DEPLOYMENT.plural,
-        name: new.metadata.name.clone()?,
+        name: app.to_owned(),
         reason,
     })
 }
@@ -397,8 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_next_to_added_fields_needs_the_right_to_patch_the_deployment() {
-        let added = Additions::Fields("spec.template.spec.volumes[keys]".into());
+    fn fields_that_determine_what_runs_are_known() {
         let old = app(json!({"image": "nginx:1", "replicas": 1}));
         for change in [
             json!({"image": "nginx:2"}),
@@ -415,32 +417,38 @@ mod tests {
             json!({"image": "nginx:1", "initContainers": [{"name": "a", "image": "a"}]}),
             json!({"image": "nginx:1", "sidecars": [{"name": "a", "image": "a"}]}),
         ] {
-            let new = app(change.clone());
-            let needed = right_to_additions(&new, Some(&old), &added).unwrap();
-            let right = (needed.verb, needed.group, needed.resource, &*needed.name);
-            assert_eq!(right, ("patch", "apps", "deployments", "shop"), "{change}");
-            assert_eq!(right_to_additions(&new, Some(&old), &Additions::None), None);
-            let unknown = Additions::Unknown("not listed yet".into());
-            assert!(right_to_additions(&new, Some(&old), &unknown).is_some());
+            assert!(changes_program(&app(change.clone()), Some(&old)), "{change}");
         }
         let other = json!({"image": "nginx:1", "replicas": 9, "port": 80, "resources": {"limits": {"cpu": "1"}},
             "healthCheck": {"path": "/"}, "securityProfile": "Restricted", "host": "shop.example.com"});
-        assert_eq!(right_to_additions(&app(other), Some(&old), &added), None);
+        assert!(!changes_program(&app(other), Some(&old)));
         let probes = json!({"image": "nginx:1", "probes": {"readiness": {"tcpSocket": {"port": 80}}}});
-        assert_eq!(right_to_additions(&app(probes), Some(&old), &added), None);
-        assert!(right_to_additions(&old, None, &added).is_some());
+        assert!(!changes_program(&app(probes), Some(&old)));
+        assert!(changes_program(&old, None));
+    }
+
+    #[test]
+    fn added_fields_need_the_right_to_patch_the_deployment() {
+        for additions in [
+            Additions::Fields("spec.template.spec.volumes[keys]".into()),
+            Additions::Unknown("no answer".into()),
+        ] {
+            let needed = right_to_additions("shop", additions).unwrap();
+            let right = (needed.verb, needed.group, needed.resource, &*needed.name);
+            assert_eq!(right, ("patch", "apps", "deployments", "shop"));
+        }
+        assert_eq!(right_to_additions("shop", Additions::None), None);
     }
 
     #[test]
     fn denial_names_the_fields_and_the_right_and_the_next_command() {
-        let (old, new) = (app(json!({"image": "nginx:1"})), app(json!({"image": "nginx:2"})));
         let denial = |additions| {
-            let needed = right_to_additions(&new, Some(&old), &additions).unwrap();
+            let needed = right_to_additions("shop", additions).unwrap();
             needed.denial("system:serviceaccount:ci:o'brien", "blue")
         };
         insta::assert_snapshot!(denial(Additions::Fields("spec.template.spec.volumes[keys]".into())), @r"deployment shop has fields that were added by another manager (spec.template.spec.volumes[keys]), and a new image, command, argument or variable could read them; this change needs the right to patch deployments/shop in namespace blue, which system:serviceaccount:ci:o'brien does not have: ask an administrator to apply the change, or to grant the right: kubectl create role shop-deployer -n blue --verb=patch --resource=deployments.apps --resource-name=shop && kubectl create rolebinding shop-deployer -n blue --role=shop-deployer --user='system:serviceaccount:ci:o'\''brien'");
-        let unknown = denial(Additions::Unknown("not listed yet".into()));
-        let sentence = "the operator cannot see whether other managers added fields to deployment shop: not listed yet; this \
+        let unknown = denial(Additions::Unknown("no answer".into()));
+        let sentence = "the operator cannot see whether other managers added fields to deployment shop: no answer; this \
                         change needs the right to patch deployments/shop in namespace blue";
         assert!(unknown.starts_with(sentence), "{unknown}");
     }

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::ChildKind;
 use crate::Digest;
 use crate::ingress_path::IngressPath;
-use crate::spec_reader::Additions;
 use crate::uid::Uid;
 
 /// One child, as small as possible: a cluster may have tens of thousands of them.
@@ -87,8 +86,6 @@ pub struct Rollout {
     pub config_hash: Option<Box<str>>,
     /// The spec from which it was last written, as JSON.
     pub revision_spec: Option<String>,
-    /// The fields of its pods that do not come from this spec.
-    pub additions: Additions,
 }
 
 impl Rollout {

@@ -20,7 +20,6 @@ use crate::diagnose::{
 };
 use crate::pod::PodState;
 use crate::reason::Reason;
-use crate::spec_reader::Additions;
 use crate::{Valid, command};
 
 /// How long a pod without a readiness probe must have run to count as available, in seconds.
@@ -151,7 +150,6 @@ fn read(meta: &ObjectMeta, data: &Value) -> ChildState {
         .unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|c| c.type_ == type_);
     let annotation = |key: &str| meta.annotations.as_ref()?.get(key);
-    let revision_spec = annotation(annotation::REVISION_SPEC).cloned();
     ChildState::Rollout(Box::new(Rollout {
         observed: status.observed_generation >= meta.generation,
         wanted: data
@@ -169,12 +167,11 @@ fn read(meta: &ObjectMeta, data: &Value) -> ChildState {
         revision: annotation(REVISION).and_then(|revision| revision.parse().ok()),
         paused: data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false),
         overdue: condition("Progressing").is_some_and(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded")),
-        additions: Additions::read(meta.name.as_deref().unwrap_or_default(), data, revision_spec.as_deref()),
         config_hash: data
             .pointer("/spec/template/metadata/annotations")
             .and_then(|all| all.get(annotation::CONFIG_HASH)?.as_str())
             .map(Into::into),
-        revision_spec,
+        revision_spec: annotation(annotation::REVISION_SPEC).cloned(),
     }))
 }
 

@@ -26,13 +26,13 @@ pub enum Additions {
 }
 
 impl Additions {
-    /// Compares the Deployment of an app with the recorded spec from which it was last written. Without one of the two, the
-    /// result is unknown.
+    /// Compares the pod template of an app's Deployment with the recorded spec from which it was last written. Without one of the two,
+    /// the result is unknown.
     #[must_use]
-    pub fn read(app: &str, deployment: &Value, spec: Option<&str>) -> Self {
-        let Some(template) = deployment.pointer("/spec/template") else {
-            return Self::Unknown("it is too large".into());
-        };
+    pub fn read(app: &str, template: &Value, spec: Option<&str>) -> Self {
+        if !template["spec"].is_object() {
+            return Self::Unknown("it has no spec of pods".into());
+        }
         let Some(spec) = spec.and_then(|spec| serde_json::from_str::<PodFields>(spec).ok()) else {
             return Self::Unknown("it has no record of the spec that it was written from".into());
         };
@@ -102,7 +102,7 @@ mod tests {
 
     fn read(deployment: &Value) -> Additions {
         let spec = &deployment["metadata"]["annotations"][crd::annotation::REVISION_SPEC];
-        Additions::read("shop", deployment, spec.as_str())
+        Additions::read("shop", &deployment["spec"]["template"], spec.as_str())
     }
 
     fn with(change: impl FnOnce(&mut Value)) -> Additions {
@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn missing_record_or_template_is_unknown() {
-        let live = deployment(&spec());
+        let live = &deployment(&spec())["spec"]["template"];
         for (live, record) in [
-            (&live, None),
-            (&live, Some("no JSON")),
+            (live, None),
+            (live, Some("no JSON")),
             (&json!({}), Some("{\"image\":\"a\"}")),
         ] {
             assert!(

@@ -1,6 +1,7 @@
-//! Answers admission reviews. [`model::admit`] decides; this module fetches what the decision needs: the claims of hosts, and the
-//! author's rights.
+//! Answers admission reviews. [`model::admit`] decides; this module fetches what the decision needs: the claims of hosts, what other
+//! managers added to Deployments, and the author's rights.
 
+mod additions;
 mod rights;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crd::{AppDeploy, AppQueue, PodSet};
 use kube::core::admission::{AdmissionResponse, Operation};
 use kube::core::response::{Status, reason};
 use model::admit::{
-    RequiredRight, is_same, label_patch, right_to_additions, right_to_credentials, rights_to_references, warnings,
+    RequiredRight, changes_program, is_same, label_patch, right_to_credentials, rights_to_references, warnings,
 };
 use model::config_maps::{self, UsesConfigMaps};
 use model::host;
@@ -27,10 +28,11 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tracing::{debug, info};
 
+use additions::AppDeployment;
+
 use super::log_limit::{LogLimit, truncated};
 use super::review::{Read, Review, Reviewable};
 use crate::call::Caller;
-use crate::key::Key;
 use crate::stores::Stores;
 
 /// The most access reviews that run concurrently: any pod can connect to the port, and must not cause unlimited requests.
@@ -137,8 +139,13 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
         Err(error) => return not_a_review(&error),
     };
     let verdict = match judged {
-        Ok(Decisions { warnings, references }) => {
-            admission.check_rights(&request, &references).await.map(|()| warnings)
+        Ok(decisions) => {
+            let mut references = decisions.references;
+            if let Some(deployment) = &decisions.deployment {
+                references.extend(admission.right_to_additions(deployment).await);
+            }
+            let checked = admission.check_rights(&request, &references).await;
+            checked.map(|()| decisions.warnings)
         }
         Err(refusal) => Err(refusal),
     };
@@ -192,6 +199,8 @@ struct Decisions {
     warnings: Vec<String>,
     /// The rights that its author must have.
     references: Vec<RequiredRight>,
+    /// The Deployment whose program changes, and which may have fields of other managers.
+    deployment: Option<AppDeployment>,
 }
 
 /// A kind with its own rules, in addition to the common ones.
@@ -207,8 +216,8 @@ trait Reviewed: Serialize + Reviewable {
         Vec::new()
     }
 
-    /// Returns the right that the author of an update needs because of fields that other managers added to its pods.
-    fn right_for_additions(&self, _old: Option<&Self>, _admission: &Admission) -> Option<RequiredRight> {
+    /// Returns the Deployment whose program an update changes, if the kind has one.
+    fn changed_deployment(&self, _old: Option<&Self>) -> Option<AppDeployment> {
         None
     }
 }
@@ -246,10 +255,8 @@ impl Reviewed for AppDeploy {
         warnings(self)
     }
 
-    fn right_for_additions(&self, old: Option<&Self>, admission: &Admission) -> Option<RequiredRight> {
-        let meta = &old.unwrap_or(self).metadata;
-        let additions = admission.stores.additions(&Key::of(meta), meta.uid.as_deref());
-        right_to_additions(self, old, &additions)
+    fn changed_deployment(&self, old: Option<&Self>) -> Option<AppDeployment> {
+        changes_program(self, old).then(|| AppDeployment::of(&old.unwrap_or(self).metadata))
     }
 }
 
@@ -293,7 +300,6 @@ impl Admission {
         Review::parse(&body).map(read)
     }
 
-    /// Decides what needs no request, or returns why the object must not be stored.
     /// Refuses restarts after changes of ConfigMaps if the operator does not watch ConfigMaps. They do not prevent other changes.
     fn check_config_maps<K: UsesConfigMaps>(&self, new: &K, old: Option<&K>) -> Result<(), Refusal> {
         if old.is_some_and(|old| old.pod().restarts_on_config_change()) {
@@ -303,6 +309,7 @@ impl Admission {
             .map_err(|invalid| Refusal::Invalid(invalid.to_string()))
     }
 
+    /// Decides what needs no request, or returns why the object must not be stored.
     fn judge<K: Reviewed>(&self, review: &Review<'_>) -> Result<Decisions, Refusal> {
         let is_change = matches!(review.request.operation, Operation::Create | Operation::Update);
         if !is_change {
@@ -324,9 +331,10 @@ impl Admission {
         let mut judged = Decisions {
             warnings: new.check(old.as_ref(), self)?,
             references: new.references(old.as_ref()),
+            deployment: None,
         };
         if review.request.operation == Operation::Update {
-            judged.references.extend(new.right_for_additions(old.as_ref(), self));
+            judged.deployment = new.changed_deployment(old.as_ref());
         }
         if old.is_none() {
             judged.warnings.extend(new.warnings());
