@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use model::Failure;
 
 use crate::informer::Informer;
@@ -70,10 +72,18 @@ impl Registered {
         Self { controller, informers }
     }
 
-    /// Waits until each informer that new objects wait for has listed, or has failed to.
-    pub async fn tried_for_new_objects(&self) {
-        for informer in self.informers.iter().filter(|informer| informer.is_for_new_objects()) {
-            informer.health().tried().await;
+    /// Waits until it is an informer's turn to list for the first time: until at most one of those before it has neither listed nor
+    /// failed to. Those that new objects wait for come first, and do not wait.
+    pub async fn turn(&self, informer: usize) {
+        let is_first = |index: &usize| self.informers[*index].is_for_new_objects();
+        if is_first(&informer) {
+            return;
+        }
+        let before = |index: &usize| is_first(index) || *index < informer;
+        let before = (0..self.informers.len()).filter(before);
+        let mut tried: FuturesUnordered<_> = before.map(|index| self.informers[index].health().tried()).collect();
+        while tried.len() > 1 {
+            tried.next().await;
         }
     }
 }

@@ -5,24 +5,28 @@
 
 pub mod election;
 pub mod fence;
+mod lookout;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::Resource as _;
 use kube::api::{GetParams, PostParams};
 use kube::core::Request;
+use kube::{Client, Resource as _};
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use crate::call::{CallError, Caller};
+use crate::metrics::Metrics;
 use election::{Candidate, Move, Record, Timings};
 pub use fence::{Fence, Fenced};
+use lookout::Lookout;
 
 /// The name of the Lease.
 pub const NAME: &str = "appdeploy-operator";
@@ -87,6 +91,7 @@ impl Leadership {
 
 /// Takes part in an election.
 pub struct Elector {
+    client: Client,
     caller: Caller,
     namespace: String,
     name: String,
@@ -105,12 +110,21 @@ enum Written {
 }
 
 impl Elector {
-    /// Returns a candidate with this name, which opens this fence while it leads. `caller` sends its requests, and is not fenced.
+    /// Returns a candidate with this name, which opens this fence while it leads.
     #[must_use]
-    pub fn new(caller: Caller, namespace: String, name: String, timings: Timings, fence: Fence) -> (Self, Leadership) {
+    pub fn new(
+        client: Client,
+        metrics: Arc<Metrics>,
+        namespace: String,
+        name: String,
+        timings: Timings,
+        fence: Fence,
+    ) -> (Self, Leadership) {
         let (role, roles) = channel::channel(Role::Starting);
         let elector = Self {
-            caller,
+            // Requests for the Lease open the fence, and do not pass it.
+            caller: Caller::new(client.clone(), metrics, Fence::open()),
+            client,
             namespace,
             name,
             timings,
@@ -125,6 +139,7 @@ impl Elector {
     pub async fn run(&self) {
         let mut candidate = Candidate::new(self.name.clone());
         let mut held: Option<Record> = None;
+        let mut lookout = Lookout::new(self.client.clone(), &self.namespace);
         loop {
             let (begun, begun_at) = (Instant::now(), self.fence.now());
             // A leader does not read what it has written itself.
@@ -132,6 +147,8 @@ impl Elector {
                 Some(record) => (Ok(Some(record)), false),
                 None => (self.read().await, true),
             };
+            let version = seen.as_ref().ok().and_then(Option::as_ref);
+            let version = version.map(|record| record.version.clone());
             match seen {
                 Err(why) => warn!(why, "the Lease could not be read"),
                 Ok(record) => match self.play(candidate.observe(record.clone(), self.start.elapsed())).await {
@@ -140,6 +157,7 @@ impl Elector {
                     Some(Written::Done(record)) => {
                         self.fence.extend(begun_at + self.timings.renew);
                         if !self.leads() {
+                            lookout.end();
                             self.role.send_replace(Role::Leader(Instant::now()));
                             info!(lease = NAME, name = self.name, "leading");
                         }
@@ -162,7 +180,11 @@ impl Elector {
                 *role = if is_first { Role::Follower } else { *role };
                 is_first
             });
-            self.pause(held.is_some(), begun).await;
+            let is_follower = !self.leads();
+            tokio::select! {
+                () = self.pause(held.is_some(), begun) => {}
+                () = lookout.released(version.as_deref().unwrap_or_default()), if is_follower && version.is_some() => {}
+            }
         }
     }
 

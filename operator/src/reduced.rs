@@ -6,13 +6,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference, Time};
 use kube::core::{DynamicResourceScope, Resource};
 use kube::discovery::ApiResource;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -41,7 +42,7 @@ pub trait Reduce: Send + Sync + 'static {
 }
 
 /// The parts of an object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Parts<'a> {
     /// The metadata, without the fields that managers own.
     pub meta: ObjectMeta,
@@ -49,8 +50,8 @@ pub struct Parts<'a> {
     pub spec: Option<&'a RawValue>,
     /// The status.
     pub status: Option<&'a RawValue>,
-    /// The whole object.
-    pub whole: &'a RawValue,
+    /// The other fields of the top level.
+    others: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
 impl<'a> Parts<'a> {
@@ -59,38 +60,65 @@ impl<'a> Parts<'a> {
     /// # Errors
     /// When it is not an object of the API.
     pub fn parse(text: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let raw: RawObject<'_> = serde_json::from_str(text.get())?;
-        Ok(Self {
-            meta: raw.metadata.into_meta(),
-            spec: raw.spec,
-            status: raw.status,
-            whole: text,
-        })
+        serde_json::from_str(text.get())
     }
 
-    /// Returns a top-level field. Another one than `spec` and `status` costs another pass over the text.
+    /// Returns a field of the top level.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'a RawValue> {
         match name {
             "spec" => self.spec,
             "status" => self.status,
-            _ => {
-                let fields: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_str(self.whole.get()).ok()?;
-                fields.get(name).copied()
-            }
+            _ => self
+                .others
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| *value),
         }
     }
 
-    /// Returns the bytes of spec and status.
+    /// Returns the bytes of all fields but the metadata.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        [self.spec, self.status]
-            .into_iter()
-            .flatten()
-            .map(|part| part.get().len())
-            .sum()
+        let others = self.others.iter().map(|(_, value)| value);
+        let all = others.chain(&self.spec).chain(&self.status);
+        all.map(|part| part.get().len()).sum()
     }
 }
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PartsVisitor(PhantomData))
+    }
+}
+
+struct PartsVisitor<'a>(PhantomData<&'a ()>);
+
+impl<'de: 'a, 'a> Visitor<'de> for PartsVisitor<'a> {
+    type Value = Parts<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of the API")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Parts<'a>, A::Error> {
+        let mut parts = Parts::default();
+        while let Some(Name(name)) = fields.next_key()? {
+            match &*name {
+                "metadata" => parts.meta = fields.next_value::<RawMeta>()?.into_meta(),
+                "spec" => parts.spec = fields.next_value()?,
+                "status" => parts.status = fields.next_value()?,
+                _ => parts.others.push((name, fields.next_value()?)),
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// The name of a field, which is copied only if it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// An object of a list, a watch or an answer, reduced.
 pub struct Reduced<R: Reduce> {
@@ -121,7 +149,7 @@ impl<R: Reduce> Clone for Reduced<R> {
 }
 
 impl<R: Reduce> Debug for Reduced<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple(R::resource()).field(&self.outcome).finish()
     }
 }
@@ -149,7 +177,7 @@ impl<R: Reduce> Reduced<R> {
 /// Reduces an object.
 #[must_use]
 pub fn reduce<R: Reduce>(parts: Parts<'_>) -> Outcome<R::Value> {
-    let is_large = parts.whole.get().len() > LARGE;
+    let is_large = parts.bytes() > LARGE;
     // The lock only limits memory, so a panic leaves no broken state.
     let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
     let key = Key::of(&parts.meta);
@@ -210,16 +238,6 @@ pub fn read<T: DeserializeOwned>(part: &RawValue) -> Result<T, String> {
         let position = format!(" at line {} column {}", error.line(), error.column());
         text.strip_suffix(&position).unwrap_or(&text).to_owned()
     })
-}
-
-#[derive(Deserialize)]
-struct RawObject<'a> {
-    #[serde(default)]
-    metadata: RawMeta,
-    #[serde(borrow, default)]
-    spec: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    status: Option<&'a RawValue>,
 }
 
 /// The metadata of an object, without the fields that its managers own.

@@ -35,8 +35,8 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long webhooks are served after SIGTERM. After this time, this replica is no longer an endpoint of the webhook Service.
 const WEBHOOK_GRACE: Duration = Duration::from_secs(3);
 
-/// How long the informers that new objects wait for are alone.
-const HEAD_START: Duration = Duration::from_secs(5);
+/// How long an informer waits for those that list before it.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Returns the controllers of the operator. Queues, watches, metrics and probes follow from this list.
 #[must_use]
@@ -249,8 +249,7 @@ fn elector(
         .clone()
         .unwrap_or_else(|| format!("{:08x}", fastrand::u32(..)));
     let identity = format!("{host}_{suffix}");
-    let caller = Caller::new(client, metrics, Fence::open());
-    Elector::new(caller, settings.namespace.clone(), identity, timings, fence)
+    Elector::new(client, metrics, settings.namespace.clone(), identity, timings, fence)
 }
 
 /// Returns the namespaces to watch.
@@ -273,7 +272,7 @@ fn scopes(settings: &Settings, client: Client) -> Scopes {
 
 /// Runs the informers of all controllers, each in a task of its own. Does not return. They begin after the first attempt to acquire
 /// the Lease: an operator that leads from the start then lists once. Those that new objects wait for begin before the others, which
-/// would take processor time and bandwidth from them.
+/// would take processor time and bandwidth from them. Of these, two list at a time: more would not be faster.
 async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadership: Leadership) {
     let all = controllers.iter().flat_map(|registered| &registered.informers);
     all.for_each(|informer| informer.expect(&scopes));
@@ -283,11 +282,8 @@ async fn watch_all(controllers: Arc<[Arc<Registered>]>, scopes: Scopes, leadersh
         for index in 0..registered.informers.len() {
             let (registered, scopes) = (registered.clone(), scopes.clone());
             tasks.spawn(async move {
-                let informer = &registered.informers[index];
-                if !informer.is_for_new_objects() {
-                    let _ = timeout(HEAD_START, registered.tried_for_new_objects()).await;
-                }
-                informer.run(&scopes).await;
+                let _ = timeout(MAX_WAIT, registered.turn(index)).await;
+                registered.informers[index].run(&scopes).await;
             });
         }
     }

@@ -129,8 +129,6 @@ impl Runner {
     }
 
     fn open(&self, scope: Scope, open: &OpenNamespaces) {
-        // New objects that were reconciled before a list has failed do not report that yet.
-        self.resync(scope.as_deref());
         for key in open.open(scope) {
             self.controller().queue().add(key, Priority::Resync);
         }

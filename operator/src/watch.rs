@@ -32,13 +32,15 @@ use crate::stores::Store;
 use crate::stores::definition::Definition;
 
 use backoff::WatchBackoff;
-use collection::Collection;
+pub(crate) use collection::Collection;
+pub(crate) use error::Error as WatchError;
 use error::Error;
 pub use error::chain;
-use event::{Event, Object, Page};
+pub(crate) use event::Event;
+use event::{Object, PageMeta, read_page};
 use health::Obstacle;
 pub use health::{Health, Scope};
-use lines::Lines;
+pub(crate) use lines::Lines;
 
 /// A watch of one kind.
 pub struct Watch<'a, R: Reduce> {
@@ -153,15 +155,14 @@ impl<R: Reduce> Watch<'_, R> {
         loop {
             pulse.beat();
             let text = pages.next().await?;
-            let page: Page<'_> = serde_json::from_slice(&text)?;
-            let has_more = pages.request(page.next());
-            for object in page.objects() {
-                listing
-                    .listed
-                    .extend(self.store(object?, listing.newest, Priority::Resync));
-            }
+            let mut has_more = false;
+            let begin = |page: &PageMeta| has_more = pages.request(page.next());
+            let (listed, newest) = (&mut listing.listed, listing.newest);
+            let page = read_page(&text, begin, |object| {
+                listed.extend(self.store(object, newest, Priority::Resync));
+            })?;
             if !has_more {
-                let version = page.metadata.resource_version;
+                let version = page.resource_version;
                 self.end_list(&listing, &version);
                 return Ok(Position { version, lines: None });
             }

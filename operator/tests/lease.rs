@@ -159,6 +159,17 @@ fn leader_releases_the_lease_at_sigterm() {
     pair.space.settled_app("after", web());
 }
 
+/// A follower reads a Lease of this duration every two minutes.
+#[test]
+fn standby_takes_over_as_soon_as_the_lease_is_released() {
+    let pair = Pair::new();
+    let (first, _second, lease) = pair.both_with(1000);
+    first.terminate();
+    pair.until_lease("another one leads", |now| {
+        !holder(now).is_empty() && holder(now) != holder(&lease)
+    });
+}
+
 /// C2. It wakes up with work in its hands: what was changed while it was frozen is in the buffers of its connections.
 #[test]
 fn resumed_leader_writes_nothing() {

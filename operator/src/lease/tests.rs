@@ -26,7 +26,7 @@ enum Fault {
     ThenRenewed,
 }
 
-/// An API server with one Lease.
+/// An API server with one Lease, which it refuses to watch.
 #[derive(Default)]
 struct Server {
     lease: Mutex<Option<Value>>,
@@ -91,6 +91,11 @@ fn candidate(
         let (server, fault) = (known.clone(), fault.clone());
         async move {
             let (head, body) = request.into_parts();
+            let is_watch = head.uri.query().is_some_and(|query| query.contains("watch=true"));
+            if is_watch {
+                let refused = Response::builder().status(StatusCode::FORBIDDEN);
+                return Ok::<_, std::convert::Infallible>(refused.body(Body::empty()).unwrap());
+            }
             let body = body.collect().await.unwrap().to_bytes();
             let fault = fault(&head.method, server.requests.fetch_add(1, Ordering::SeqCst));
             if fault == Fault::Lost {
@@ -106,14 +111,14 @@ fn candidate(
             let answer = Response::builder()
                 .status(code)
                 .body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, std::convert::Infallible>(answer.unwrap())
+            Ok(answer.unwrap())
         }
     });
     let timings = Timings::of(Duration::from_secs(15));
     let fence = Fence::closed(timings.grace);
     let metrics = Arc::new(Metrics::default());
-    let caller = Caller::new(Client::new(service, "default"), metrics, Fence::open());
-    let (elector, leadership) = Elector::new(caller, "system".into(), "me".into(), timings, fence.clone());
+    let client = Client::new(service, "default");
+    let (elector, leadership) = Elector::new(client, metrics, "system".into(), "me".into(), timings, fence.clone());
     (server, elector, fence, leadership)
 }
 

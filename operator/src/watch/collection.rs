@@ -22,19 +22,19 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const WATCH_LASTS: u32 = 290;
 
 /// Objects per page. The client requests fewer if a page is too large ([`PageLimit`](crate::pages::PageLimit)).
-const PAGE: u32 = 500;
+const PAGE: u32 = 250;
 
 /// The most bytes of an error.
 const MAX_ERROR: usize = 64 * 1024;
 
 /// The objects of one kind that a watch selects.
 #[derive(Clone)]
-pub(super) struct Collection {
-    pub(super) client: Client,
-    pub(super) url: String,
+pub(crate) struct Collection {
+    pub(crate) client: Client,
+    pub(crate) url: String,
     /// Whether the API server sends only the metadata of objects.
-    pub(super) only_metadata: bool,
-    pub(super) selectors: ListParams,
+    pub(crate) only_metadata: bool,
+    pub(crate) selectors: ListParams,
 }
 
 /// The pages of a list, of which one was requested. The API server answers while the caller stores the objects of the page before.
@@ -45,7 +45,7 @@ pub(super) struct Pages {
 
 impl Collection {
     /// Begins a watch after a version.
-    pub(super) async fn watch(&self, version: &str) -> Result<Lines<Body>, Error> {
+    pub(crate) async fn watch(&self, version: &str) -> Result<Lines<Body>, Error> {
         let mut request = self.request(&self.selectors, "PartialObjectMetadata")?;
         let uri = format!(
             "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&resourceVersion={version}",

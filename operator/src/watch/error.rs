@@ -9,7 +9,7 @@ use super::lines::LineError;
 
 /// Why a list or a watch failed.
 #[derive(Debug)]
-pub(super) struct Error {
+pub(crate) struct Error {
     cause: Cause,
     message: String,
 }

@@ -1,11 +1,14 @@
 //! Parses the events of a watch and the objects of a list, except for the specs and the statuses of the objects.
 
+use std::fmt;
+
 use kube::core::Status;
-use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::key::Key;
-use crate::reduced::Parts;
+use crate::reduced::{Name, Parts};
 
 /// One event of a watch.
 #[derive(Debug)]
@@ -31,16 +34,6 @@ pub struct Object<'a> {
     pub parts: Parts<'a>,
 }
 
-/// A page of a list.
-#[derive(Debug, Deserialize)]
-pub struct Page<'a> {
-    /// Its metadata.
-    pub metadata: PageMeta,
-    /// Its objects.
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
 /// The metadata of a list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,6 +44,13 @@ pub struct PageMeta {
     /// The token of the next page.
     #[serde(default, rename = "continue")]
     token: Option<String>,
+}
+
+impl PageMeta {
+    /// Returns the token of the next page.
+    pub fn next(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
+    }
 }
 
 impl Event<'_> {
@@ -81,9 +81,12 @@ impl<'a> Object<'a> {
     /// # Errors
     /// When it is not an object of the API.
     pub fn parse(text: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let parts = Parts::parse(text)?;
+        Self::of(Parts::parse(text)?)
+    }
+
+    fn of<E: serde::de::Error>(parts: Parts<'a>) -> Result<Self, E> {
         if parts.meta.name.is_none() {
-            return Err(serde::de::Error::missing_field("name"));
+            return Err(E::missing_field("name"));
         }
         Ok(Self {
             key: Key::of(&parts.meta),
@@ -93,15 +96,74 @@ impl<'a> Object<'a> {
     }
 }
 
-impl<'a> Page<'a> {
-    /// Returns its objects.
-    pub fn objects(&self) -> impl Iterator<Item = Result<Object<'a>, serde_json::Error>> {
-        self.items.iter().flatten().map(|text| Object::parse(text))
+/// Parses a page of a list, and returns its metadata. `begin` receives the metadata, and `each` one object after the other: an API
+/// server sends the metadata first, and no object has to be kept until the end of the page.
+///
+/// # Errors
+/// When the text is not a list. Some of its objects may have been received.
+pub fn read_page(
+    text: &[u8],
+    begin: impl FnMut(&PageMeta),
+    each: impl FnMut(Object<'_>),
+) -> Result<PageMeta, serde_json::Error> {
+    let mut text = serde_json::Deserializer::from_slice(text);
+    let meta = text.deserialize_map(PageVisitor { begin, each })?;
+    text.end()?;
+    Ok(meta)
+}
+
+struct PageVisitor<B, E> {
+    begin: B,
+    each: E,
+}
+
+impl<'de, B: FnMut(&PageMeta), E: FnMut(Object<'de>)> Visitor<'de> for PageVisitor<B, E> {
+    type Value = PageMeta;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
     }
 
-    /// Returns the token of the next page.
-    pub fn next(&self) -> Option<&str> {
-        self.metadata.token.as_deref().filter(|token| !token.is_empty())
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<PageMeta, A::Error> {
+        let mut meta = None;
+        while let Some(Name(name)) = fields.next_key()? {
+            match &*name {
+                "metadata" => (self.begin)(meta.insert(fields.next_value()?)),
+                "items" => fields.next_value_seed(Items(&mut self.each))?,
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        meta.ok_or_else(|| A::Error::missing_field("metadata"))
+    }
+}
+
+/// The objects of a page, or null if there are none.
+struct Items<'a, E>(&'a mut E);
+
+impl<'de, E: FnMut(Object<'de>)> DeserializeSeed<'de> for Items<'_, E> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, items: D) -> Result<(), D::Error> {
+        items.deserialize_any(self)
+    }
+}
+
+impl<'de, E: FnMut(Object<'de>)> Visitor<'de> for Items<'_, E> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_unit<X>(self) -> Result<(), X> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(parts) = items.next_element()? {
+            (self.0)(Object::of(parts)?);
+        }
+        Ok(())
     }
 }
 
@@ -199,15 +261,21 @@ mod tests {
             json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]),
             "more",
         );
-        let first: Page<'_> = serde_json::from_str(&text).unwrap();
-        let names: Vec<String> = first.objects().map(|object| object.unwrap().key.name.into()).collect();
-        assert_eq!(
-            (names, first.next()),
-            (vec!["a".to_owned(), "b".to_owned()], Some("more"))
-        );
-        assert_eq!(first.metadata.resource_version, "9");
-        let text = page(json!(null), "");
-        let last: Page<'_> = serde_json::from_str(&text).unwrap();
-        assert_eq!((last.objects().count(), last.next()), (0, None));
+        let read = |text: &str| {
+            let (mut names, mut tokens) = (Vec::new(), Vec::new());
+            let page = read_page(
+                text.as_bytes(),
+                |page| tokens.push(page.next().map(ToOwned::to_owned)),
+                |object| names.push(object.key.name.to_string()),
+            );
+            (names, tokens, page.map(|page| page.resource_version).ok())
+        };
+        let version = Some("9".to_owned());
+        let (names, tokens) = (vec!["a".to_owned(), "b".to_owned()], vec![Some("more".to_owned())]);
+        assert_eq!(read(&text), (names, tokens, version.clone()));
+        assert_eq!(read(&page(json!(null), "")), (Vec::new(), vec![None], version));
+        for broken in ["{}", "[]", &text[..text.len() - 1], &page(json!([{}]), "")] {
+            assert_eq!(read(broken).2, None, "{broken}");
+        }
     }
 }

@@ -160,8 +160,8 @@ fn request_kind(query: &str) -> String {
             assert!(query.contains("allowWatchBookmarks=true"), "{query}");
             format!("watch from {version}")
         }
-        (None, None, Some("500")) => "list".to_owned(),
-        (None, Some(_), Some("500")) => "next page".to_owned(),
+        (None, None, Some("250")) => "list".to_owned(),
+        (None, Some(_), Some("250")) => "next page".to_owned(),
         _ => panic!("{query}"),
     }
 }
@@ -227,6 +227,8 @@ async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64
         tokio::select! {
             () = watch.run() => {}
             () = over.notified() => {}
+            // A list that fails is tried again without an end.
+            () = sleep(Duration::from_secs(24 * 3600)) => panic!("not all answers were requested"),
         }
         PARSED.with(|parsed| parsed.load(Ordering::Relaxed))
     };

@@ -171,7 +171,12 @@ impl Reduce for Webhooks {
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
-        Some(reduce(&read(object.whole).ok()?))
+        let webhooks: Option<Value> = object.field("webhooks").and_then(|webhooks| read(webhooks).ok());
+        Some(reduce(&DynamicObject {
+            types: None,
+            metadata: object.meta,
+            data: json!({"webhooks": webhooks}),
+        }))
     }
 }
 

@@ -284,7 +284,18 @@ impl Reduce for Secret {
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Self>>> {
-        Some(reduce(read(object.whole).ok()?))
+        let data = object.field("data").map(read).transpose().ok()?;
+        let type_ = object.field("type").map(read).transpose().ok()?;
+        Some(reduce(Secret {
+            data,
+            type_,
+            metadata: ObjectMeta {
+                // An update without managers keeps those that the API server has stored.
+                managed_fields: None,
+                ..object.meta
+            },
+            ..Secret::default()
+        }))
     }
 }
 

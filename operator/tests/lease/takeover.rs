@@ -141,6 +141,14 @@ fn new_leader_with_late_watches_of_children_repeats_nothing() {
 }
 
 #[test]
+fn standby_with_a_late_watch_of_the_lease_takes_over_at_its_next_read() {
+    let takeover = Takeover::new();
+    let watches = Requests::with(&[Verb::Watch]).on("leases");
+    takeover.proxy.add(Rule::new(watches, Action::FreezeOpenWatches));
+    takeover.hand_over();
+}
+
+#[test]
 fn new_leader_lists_again_what_decisions_depend_on() {
     let takeover = Takeover::new();
     let of_status = [

@@ -55,6 +55,9 @@ const OURS: &str = crd::GROUP;
 const NETWORK: &str = "networking.k8s.io";
 const ELECTION: [Right; 3] = [lease("get"), lease("create"), lease("update")];
 
+/// Without it, a standby takes over at its next read (`lease/takeover.rs`).
+const LOOKOUT: Right = lease("watch");
+
 /// What is only asked for at an admission: `admission/people.rs` takes it away.
 const ADMISSION: Right = Right {
     verb: "create",
@@ -288,7 +291,7 @@ fn each_right_has_a_test_case() {
     let cases: BTreeSet<_> = cases
         .map(|case| case.right)
         .chain(ELECTION)
-        .chain([ADMISSION])
+        .chain([LOOKOUT, ADMISSION])
         .map(of)
         .collect();
     let all: BTreeSet<_> = rights(&granted(&cluster())).into_iter().collect();
