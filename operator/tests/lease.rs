@@ -272,10 +272,16 @@ fn operator_role_has_the_rights_for_leader_election() {
             .unwrap();
     }
     let cluster = Arc::new(cluster);
-    let _operator = cluster.operator(&["--leader-elect"]);
+    let leader = cluster.operator(&["--leader-elect"]);
     let system = Namespace::new(cluster.clone(), crd::OPERATOR_NAMESPACE);
-    system.until_there(LEASE, LEASE_NAME);
+    let lease = system.until(LEASE, LEASE_NAME, "one leads", |lease| !holder(lease).is_empty());
     cluster.namespace("shop").settled_app("shop", web());
+    let standby = cluster.operator(&["--leader-elect"]);
+    leader.terminate();
+    system.until(LEASE, LEASE_NAME, "the other one leads", |now| {
+        !holder(now).is_empty() && holder(now) != holder(&lease)
+    });
+    standby.terminate();
     let requests = cluster.control_plane.audit().all().unwrap();
     let denied = requests.by_user(OPERATOR).that(|request| request.code == 403);
     assert_eq!(denied.tally(), std::collections::BTreeMap::new());
