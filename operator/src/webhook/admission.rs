@@ -140,11 +140,11 @@ async fn check(State(admission): State<Admission>, body: Bytes) -> Response {
     };
     let verdict = match judged {
         Ok(decisions) => {
-            let mut references = decisions.references;
+            let mut rights = decisions.rights;
             if let Some(deployment) = &decisions.deployment {
-                references.extend(admission.right_to_additions(deployment).await);
+                rights.extend(admission.right_to_additions(deployment).await);
             }
-            let checked = admission.check_rights(&request, &references).await;
+            let checked = admission.check_rights(&request, &rights).await;
             checked.map(|()| decisions.warnings)
         }
         Err(refusal) => Err(refusal),
@@ -198,7 +198,7 @@ struct Decisions {
     /// Warnings for the author.
     warnings: Vec<String>,
     /// The rights that its author must have.
-    references: Vec<RequiredRight>,
+    rights: Vec<RequiredRight>,
     /// The Deployment whose program changes, and which may have fields of other managers.
     deployment: Option<AppDeployment>,
 }
@@ -330,7 +330,7 @@ impl Admission {
         }
         let mut judged = Decisions {
             warnings: new.check(old.as_ref(), self)?,
-            references: new.references(old.as_ref()),
+            rights: new.references(old.as_ref()),
             deployment: None,
         };
         if review.request.operation == Operation::Update {
