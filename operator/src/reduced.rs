@@ -177,7 +177,9 @@ impl<R: Reduce> Reduced<R> {
 /// Reduces an object.
 #[must_use]
 pub fn reduce<R: Reduce>(parts: Parts<'_>) -> Outcome<R::Value> {
-    let is_large = parts.bytes() > LARGE;
+    let annotations = parts.meta.annotations.iter().flatten();
+    let annotations: usize = annotations.map(|(key, value)| key.len() + value.len()).sum();
+    let is_large = parts.bytes() + annotations > LARGE;
     // The lock only limits memory, so a panic leaves no broken state.
     let _turn = is_large.then(|| PARSING.lock().unwrap_or_else(PoisonError::into_inner));
     let key = Key::of(&parts.meta);

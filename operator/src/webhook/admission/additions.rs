@@ -8,6 +8,7 @@ use kube::core::{ObjectMeta, Request};
 use model::admit::{RequiredRight, right_to_additions};
 use model::children::{DEPLOYMENT, controller};
 use model::spec_reader::Additions;
+use model::valid::is_object_name;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -31,6 +32,12 @@ impl AppDeployment {
             app: Key::of(app),
             uid: app.uid.clone(),
         }
+    }
+
+    /// Returns the path of its collection, which any client of the port could otherwise choose.
+    fn collection(&self) -> Option<String> {
+        let Key { namespace, name } = &self.app;
+        (is_object_name(namespace) && is_object_name(name)).then(|| DEPLOYMENT.path(namespace))
     }
 
     /// Reads what other managers added to it. Nothing of the app runs in a Deployment that the app does not control.
@@ -61,10 +68,13 @@ impl AppDeployment {
 impl Admission {
     /// Returns the right that the author of a change needs because of what other managers added to a Deployment.
     pub(super) async fn right_to_additions(&self, deployment: &AppDeployment) -> Option<RequiredRight> {
-        let Key { namespace, name } = &deployment.app;
+        let name = &deployment.app.name;
+        let Some(collection) = deployment.collection() else {
+            return right_to_additions(name, Additions::Unknown("its name is invalid".into()));
+        };
         // It is never closed.
         let _permit = self.turns.acquire().await.ok();
-        let request = Request::new(DEPLOYMENT.path(namespace)).get(name, &GetParams::default());
+        let request = Request::new(collection).get(name, &GetParams::default());
         let answer = self
             .caller
             .send::<Box<RawValue>>("get", DEPLOYMENT.plural, request)
@@ -104,6 +114,26 @@ mod tests {
     fn additions_are_those_of_the_deployment_that_the_app_controls() {
         let found = additions(&json!({"template": {"spec": {"volumes": [{"name": "keys"}]}}}));
         assert_eq!(found, Ok(Additions::Fields("spec.template.spec.volumes[keys]".into())));
+    }
+
+    #[test]
+    fn only_deployments_are_requested() {
+        let collection = |namespace: &str, name: &str| {
+            let app = Key::new(namespace, name);
+            AppDeployment { app, uid: None }.collection()
+        };
+        let expected = Some("/apis/apps/v1/namespaces/blue/deployments".to_owned());
+        assert_eq!(collection("blue", "shop"), expected);
+        for (namespace, name) in [
+            ("blue/secrets", "shop"),
+            ("..", "shop"),
+            ("", "shop"),
+            ("blue", "shop?watch=true"),
+            ("blue", "../shop"),
+            ("blue", ""),
+        ] {
+            assert_eq!(collection(namespace, name), None, "{namespace} {name}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use kube::Resource as _;
 use kube::api::PostParams;
 use kube::core::Request as ApiRequest;
 use model::admit::RequiredRight;
+use model::valid::is_object_name;
 use tracing::warn;
 
 use super::{Admission, Refusal};
@@ -29,6 +30,10 @@ impl Admission {
         }
         let author = request.user_info.username.as_deref().unwrap_or("the author");
         let namespace = request.namespace.as_deref().unwrap_or_default();
+        // It is a part of the path of access reviews.
+        if !references.is_empty() && !is_object_name(namespace) {
+            return Err(Refusal::Invalid("the namespace of the request is invalid".to_owned()));
+        }
         let reviews = references
             .iter()
             .map(|reference| self.is_allowed(request, namespace, reference).boxed())
