@@ -190,13 +190,15 @@ test-parts:
 		echo "make test: $$part took $$(($$(date +%s) - start)) s"; \
 	done
 
-# Their output is printed when they end, so that it is not mixed with that of the other parts.
+# Runs a command with its output in a file, which is printed when the command ends, so that outputs of concurrent parts are not
+# mixed. With JOBS=1 nothing is concurrent, and the output is printed immediately: it shows where a run was when it was ended.
+COLLECT_OUTPUT = $(if $(filter 1,$(JOBS)),$(2),{ $(2) } > $(1) 2>&1; result=$$?; cat $(1); (exit $$result))
+
 test-stories:
-	@start=$$(date +%s); \
-	$(MAKE) test-e2e > $(STORIES) 2>&1 || echo test-e2e >> $(FAILED); \
-	$(if $(IMG),$(if $(WAS),,$(TESTCLUSTER) down >> $(STORIES) 2>&1 || echo test-e2e >> $(FAILED);)) \
-	echo "make test: test-e2e took $$(($$(date +%s) - start)) s" >> $(STORIES); \
-	cat $(STORIES)
+	@start=$$(date +%s); $(call COLLECT_OUTPUT,$(STORIES),\
+		$(MAKE) test-e2e || echo test-e2e >> $(FAILED); \
+		$(if $(IMG),$(if $(WAS),,$(TESTCLUSTER) down || echo test-e2e >> $(FAILED);)) \
+		echo "make test: test-e2e took $$(($$(date +%s) - start)) s";)
 
 test-format:
 	cargo fmt --all --check
@@ -213,11 +215,10 @@ API_TESTS = RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(1)) MAKEFLAGS= nice -n
 
 test-api: test-operator test-others
 
-# Printed when they end, like those of the stories.
 test-operator:
 	@rm -rf $(RIGHTS) && mkdir -p target
-	@APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" $(call API_TESTS,$(shell expr $(THREADS) \* 2 / 3)) --test operator -- $(TEST_FLAGS) > $(OPERATOR_TESTS) 2>&1; \
-	result=$$?; cat $(OPERATOR_TESTS); exit $$result
+	@$(call COLLECT_OUTPUT,$(OPERATOR_TESTS),APPDEPLOY_RIGHTS="$(CURDIR)/$(RIGHTS)" \
+		$(call API_TESTS,$(shell expr $(THREADS) \* 2 / 3)) --test operator -- $(TEST_FLAGS);)
 
 # All programs of tests but those whose name begins with an o, of which there is one.
 test-others:

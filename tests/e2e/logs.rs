@@ -45,10 +45,12 @@ pub fn logs_of_all_pods_are_printed(_: &Environment, context: &TestContext) -> R
     // `--follow` includes new pods from their first line on.
     let followed = shell.run(
         "file=$(mktemp)
-        timeout 90 kubectl appdeploy logs talker --follow --tail 1 > $file &
+        kubectl appdeploy logs talker --follow --tail 1 > $file &
         follower=$!
+        trap 'kill $follower' EXIT
         kubectl appdeploy scale talker --replicas 2 --wait > /dev/null
-        until test $(grep ' | line 0 of ' $file | wc -l) -ge 1; do sleep 0.2; done
+        until grep --quiet ' | line 0 of ' $file; do kill -0 $follower; sleep 0.2; done
+        trap - EXIT
         kill $follower
         cat $file && rm $file",
     )?;

@@ -73,6 +73,22 @@ esac"#;
     Ok(())
 }
 
+/// A run that is ended from outside then shows where it was.
+#[test]
+fn output_is_not_collected_when_one_part_runs_at_a_time() -> Result<()> {
+    let spaced = Spaced::new()?;
+    let stub_output = "case $* in *'--test e2e'*) echo a story;; *'--test operator'*) echo a test;; esac";
+    stub(&spaced.folder.path().join("bin/cargo"), stub_output)?;
+    for (jobs, is_collected) in [("JOBS=1", false), ("JOBS=3", true)] {
+        let (_, said) = spaced.run(&["test", jobs])?;
+        ensure!(said.contains("\na story\n") && said.contains("\na test\n"), "{said}");
+        for log in ["target/test-e2e.log", "target/test-operator.log"] {
+            ensure!(spaced.checkout().join(log).exists() == is_collected, "{jobs}: {log}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn cluster_is_ended_after_the_stories_unless_it_was_up() -> Result<()> {
     let spaced = Spaced::new()?;
