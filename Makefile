@@ -451,9 +451,9 @@ dist: ## Build all that is released into target/packages/release: archives, char
 dist-plugin: $(DIST_TOOLS)
 	@for target in $(DIST_TARGETS); do \
 		rustup target add $$target && \
-		$(DIST_BUILD) --release --locked --package kubectl-appdeploy --target $$target && \
+		$(DIST_BUILD) --profile plugin --locked --package kubectl-appdeploy --target $$target && \
 		end= && case $$target in *windows*) end=.exe;; esac && \
-		$(RENDER) plugin $$target "$(TARGET)/$$target/release/kubectl-appdeploy$$end" $(RELEASE) || exit 1; \
+		$(RENDER) plugin $$target "$(TARGET)/$$target/plugin/kubectl-appdeploy$$end" $(RELEASE) || exit 1; \
 	done
 
 # The other files of a release; last, because this reads the plugin's archives.

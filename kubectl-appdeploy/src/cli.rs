@@ -24,6 +24,7 @@ use crate::commands::observe::{describe, events, status, top};
 use crate::commands::queue;
 use crate::commands::rollout::{history, pause, restart, undo};
 use crate::error::{Error, Result};
+use crate::terminal::panic;
 use crate::terminal::ui::{Color, Flags, Ui};
 use crate::terminal::warnings::Warnings;
 
@@ -183,6 +184,7 @@ enum QueueVerb {
 
 /// Parses the arguments, runs the command, prints an error, and returns the exit code.
 pub fn main() -> ExitCode {
+    panic::report_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(answer) = completion::answer(&arguments, command) {
         // A shell that has exited does not need it.

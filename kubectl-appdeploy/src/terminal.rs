@@ -1,5 +1,6 @@
-//! The terminal: styles, prompts, the alternate screen.
+//! The terminal: styles, prompts, the alternate screen, and what a panic prints.
 
+pub mod panic;
 pub mod prompt;
 pub mod ui;
 pub mod warnings;

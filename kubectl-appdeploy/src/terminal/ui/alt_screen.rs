@@ -1,6 +1,8 @@
 //! A page that is redrawn in place, on a screen of its own; the last one stays when it is left.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Ui, plain};
 use crate::error::Result;
@@ -9,6 +11,9 @@ use crate::error::Result;
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 /// Back to where the command was typed.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// Whether the terminal shows it.
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// A screen on which pages are drawn. It is left when this is dropped, also by Ctrl-C.
 pub struct AltScreen<'a> {
@@ -20,6 +25,14 @@ impl<'a> AltScreen<'a> {
     /// Returns a stage on a terminal. Nothing is drawn yet.
     pub const fn new(ui: &'a mut Ui) -> Self {
         Self { ui, last: None }
+    }
+
+    /// Leaves the other screen if the terminal shows it, for a process that panics: nothing is dropped then.
+    pub fn leave_any() {
+        if IS_ENTERED.swap(false, Ordering::Relaxed) {
+            let mut out = io::stdout();
+            let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+        }
     }
 
     /// Returns the output of this screen.
@@ -34,6 +47,7 @@ impl<'a> AltScreen<'a> {
             page = plain(&page);
         }
         let enter = if self.last.is_none() { ENTER } else { "" };
+        IS_ENTERED.store(true, Ordering::Relaxed);
         let mut frame = format!("{enter}\x1b[H");
         for (index, line) in page.lines().enumerate() {
             let _ = write!(frame, "{}{line}\x1b[K", if index > 0 { "\r\n" } else { "" });
@@ -49,6 +63,7 @@ impl Drop for AltScreen<'_> {
         if let Some(page) = self.last.take() {
             // If the terminal was closed, there is nothing to restore.
             let _ = self.ui.write_ansi(LEAVE);
+            IS_ENTERED.store(false, Ordering::Relaxed);
             let _ = self.ui.print(&page);
         }
     }
