@@ -139,7 +139,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-oldest test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-scale bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-oldest test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-scale bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos check-seeded seeded-sources
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -260,7 +260,7 @@ recovery: ## Measure how long it takes to recover from twenty injections, into d
 	APPDEPLOY_RECOVERY="$(CURDIR)/docs/faults.md" cargo test --quiet --workspace --test operator -- --include-ignored injections::
 
 # The operator with the bugs is built in target/seeded.
-seeded: ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
+seeded: seeded-sources ## See that `make faults` finds bugs: an operator with one on purpose, and the plan that finds it
 	cargo test --quiet --workspace --test operator -- --include-ignored seeded::
 
 bench: bench-start bench-podset bench-apps ## Measure the plugin's start, a PodSet compared with a ReplicaSet, and the cost of thousands of apps, compared with an operator in Go (PEER=, ARGS=--help)
@@ -304,7 +304,7 @@ bench-scale: ## Measure 20,000 apps, restarts while images change, and 5,000 pod
 bench-start:
 	cargo bench --quiet --package kubectl-appdeploy --bench start
 
-lint: check-manifests check-deny check-typos check-go check-macos ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
+lint: check-manifests check-deny check-typos check-go check-macos check-seeded ## Format, clippy, licenses and advisories, generated files, crate dependencies, documentation, language, macOS
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --all-features -- --deny warnings
 	cargo test --quiet --workspace --test crates --test docs --test prose --test workflows
@@ -334,6 +334,17 @@ check-manifests:
 # Of what `make test` has seen last: each right of the operator was used, and it was denied nothing.
 check-rights:
 	@"$(BUILT)/rights" config/rbac $(RIGHTS)
+
+# The sources with the bugs of `make seeded`. Outside of a repository, the paths of a patch are relative to the folder.
+SEEDED := target/seeded/sources
+seeded-sources:
+	@rm -rf $(SEEDED) && mkdir -p $(SEEDED)
+	@git ls-files -z | tar --create --null --files-from=- | tar --extract --directory $(SEEDED)
+	@cd $(SEEDED) && GIT_CEILING_DIRECTORIES="$(CURDIR)/target/seeded" git apply "$(CURDIR)/operator/tests/seeded.patch"
+
+# They compile. With the flags and the folder of clippy, so that it shares the dependencies.
+check-seeded: seeded-sources
+	CARGO_INCREMENTAL=0 cargo check --quiet --workspace --all-targets --all-features --manifest-path $(SEEDED)/Cargo.toml --target-dir "$(TARGET)"
 
 # Licences, sources, bans and advisories of all dependencies.
 check-deny:

@@ -189,22 +189,11 @@ fn git() -> Command {
     git
 }
 
-/// Builds the operator with all bugs. The variable `APPDEPLOY_SEEDED_BUG` enables one of them.
+/// Builds the operator with all bugs, of the sources that `make seeded` has patched. The variable `APPDEPLOY_SEEDED_BUG` enables one
+/// of them.
 fn seeded_operator() -> PathBuf {
     let folder = root().join("target/seeded");
-    let sources = folder.join("sources");
-    let _ = std::fs::remove_dir_all(&sources);
-    std::fs::create_dir_all(&sources).unwrap();
-    let copy = format!(
-        "git ls-files -z | tar --create --null --files-from=- | tar --extract --directory '{}'",
-        sources.display()
-    );
-    run(Command::new("sh").args(["-c", &copy]).current_dir(root()));
-    // Outside of a repository, paths are relative to the folder.
-    let mut apply = git();
-    apply.arg("apply").arg(patch()).current_dir(&sources);
-    run(apply.env("GIT_CEILING_DIRECTORIES", &folder));
-    build_operator(&sources, &folder.join("target"))
+    build_operator(&folder.join("sources"), &folder.join("target"))
 }
 
 /// Fails early when a change of the operator moves the code of a bug: then update the patch.

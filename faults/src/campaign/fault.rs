@@ -40,8 +40,8 @@ pub enum Fault {
     /// A watch breaks before a step, and can't be restarted until after it. Then its resource version has expired, so the
     /// events in the meantime are only visible in a new list.
     Gap,
-    /// After all steps the operator restarts, and its API server has an old cache: a list that asks for any version
-    /// (`resourceVersion=0`) is answered as at the start of the run, and the watch lags behind. With a standby, the watch of the
+    /// The operator restarts before the last step and after it, and then its API server has an old cache: a list that asks for any
+    /// version (`resourceVersion=0`) is answered as before the last step, and the watch lags behind. With a standby, the watch of the
     /// standby lags behind in the last step, and then the standby becomes the leader.
     Stale,
     /// The connection, or a stream of it, fails.

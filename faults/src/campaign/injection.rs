@@ -132,6 +132,14 @@ impl<'a> Injection<'a> {
                 self.stalling.get_or_init(|| frozen);
                 user_action()?;
             }
+            Fault::Stale if is_last => {
+                // Its second list is the old state.
+                run.replica.kill()?;
+                run.replica.restart()?;
+                run.until_ready()?;
+                run.until_quiet();
+                user_action()?;
+            }
             _ => user_action()?,
         }
         Ok(())
@@ -152,7 +160,7 @@ impl<'a> Injection<'a> {
         };
         let lists = lists.requests();
         let proxy = &run.replica.proxy;
-        let old = proxy.add(Rule::new(lists.clone(), Action::ServeList(1)));
+        let old = proxy.add(Rule::new(lists.clone(), Action::ServeList(2)));
         let frozen = proxy.add(Rule::new(self.plan.call.requests(), Action::FreezeWatches));
         let since = proxy.records().len();
         run.replica.restart()?;
