@@ -11,7 +11,7 @@ use crd::PodFields;
 
 pub use self::container::diagnose_pod;
 pub(crate) use self::refusal::detail;
-pub(crate) use self::reported::{current_pods, event_query, newest_template, reported_problem};
+pub(crate) use self::reported::{event_query, newest_template, reported_problem};
 use crate::printable::printable;
 pub use crate::reason::Reason;
 use crate::{Failure, NextCommand, command};

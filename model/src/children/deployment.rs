@@ -15,8 +15,7 @@ use crate::defaults::{self, fill};
 use crate::desired::probes::probes;
 use crate::desired::{finish, meta, pod_template, selector};
 use crate::diagnose::{
-    Diagnosis, Subject, current_pods, describe_pods, diagnose_pod, diagnosis, newest_template, refusal,
-    reported_problem,
+    Diagnosis, Subject, describe_pods, diagnose_pod, diagnosis, newest_template, refusal, reported_problem,
 };
 use crate::pod::PodState;
 use crate::reason::Reason;
@@ -185,9 +184,9 @@ fn health(of: Health<'_>) -> Option<Diagnosis> {
         return Some(diagnosis(Reason::Progressing, "the Deployment is being created", None));
     };
     if rollout.is_complete() {
-        // A container that crashes counts as ready while it runs.
-        let mut restarted = current_pods(&observed.pods).filter(|pod| pod.recent_restart.is_some());
-        let problem = restarted.find_map(|pod| pod.problem_at(subject.now))?;
+        // A container that crashes counts as ready while it runs, and the Deployment counts a pod as ready for a moment
+        // after the pod has failed.
+        let (_, problem) = reported_problem(&observed.pods, subject.now)?;
         return Some(diagnose_pod(subject, &problem));
     }
     let found = of_rollout(subject, valid, &observed.pods, rollout);

@@ -24,7 +24,7 @@ pub(crate) fn event_query(cause: Option<&Cause>, pods: &[PodState], now: i64) ->
 }
 
 /// Returns the pods of the newest template, without those that have finished and were replaced.
-pub(crate) fn current_pods(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
+fn current_pods(pods: &[PodState]) -> impl Iterator<Item = &PodState> {
     let newest = newest_template(pods);
     pods.iter()
         .filter(move |pod| !pod.deleting)

@@ -167,6 +167,17 @@ mod tests {
     }
 
     #[test]
+    fn pod_that_fails_is_reported_before_the_deployment_counts_it() {
+        let complete = Rollout {
+            available: 2,
+            ready: 2,
+            ..rollout()
+        };
+        let ended = pod("a", 1, Some((Reason::CrashLoop, "exit code 3")));
+        assert_eq!(reason(complete, vec![ended]).0, Reason::CrashLoop);
+    }
+
+    #[test]
     fn old_and_new_ready_pods_are_counted_apart() {
         let message = |updated, replicas, ready, available| {
             let rollout = Rollout {
