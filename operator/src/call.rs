@@ -185,6 +185,15 @@ pub fn by_us() -> PatchParams {
     }
 }
 
+/// Returns the parameters of an apply that makes its fields ours, and takes them from other managers.
+///
+/// An apply with an unknown field is refused whatever `fieldValidation` is. With another one than `Ignore`, the API server only
+/// parses the body once more, for duplicate keys, which serde does not write (ADR 4).
+#[must_use]
+pub fn applied_by_us() -> PatchParams {
+    PatchParams::apply(crd::FIELD_MANAGER).force().validation_ignore()
+}
+
 /// Distinguishes answers about the object, about the operator's rights, and about the server.
 #[must_use]
 pub fn refusal(kind: &'static str, name: &str, verb: &str, status: &Status) -> Failure {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Request as HttpRequest;
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{Request, Status};
 use model::children::INGRESS;
 use model::digest::missing;
@@ -17,7 +17,7 @@ use tracing::{debug, info};
 
 use super::Outcome;
 use crate::cache::{Cache, Item};
-use crate::call::{CallError, Caller, about, by_us, is_another_uid};
+use crate::call::{CallError, Caller, about, applied_by_us, by_us, is_another_uid};
 use crate::key::Key;
 use crate::reduced::{Outcome as Reducing, Reduced};
 use crate::stores::Stores;
@@ -158,8 +158,9 @@ impl Applier<'_> {
     }
 
     async fn send_apply(&self, id: &ChildId, object: &Value) -> Result<Answer, CallError> {
-        let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
-        let request = self.collection(id).patch(&id.name, &params, &Patch::Apply(object));
+        let request = self
+            .collection(id)
+            .patch(&id.name, &applied_by_us(), &Patch::Apply(object));
         self.write("patch", id, request).await
     }
 

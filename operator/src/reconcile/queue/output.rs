@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crd::AppQueue;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use kube::api::{GetParams, Patch, PatchParams, PostParams};
+use kube::api::{GetParams, Patch, PostParams};
 use kube::core::{Request, Resource as _};
 use model::Failure;
 use model::queue::{Desired, View, config_map};
 use tracing::info;
 
-use crate::call::{CallError, Caller, about, is_another_uid};
+use crate::call::{CallError, Caller, about, applied_by_us, is_another_uid};
 use crate::key::Key;
 use crate::stores::Stores;
 use crate::stores::queue_outputs::{QueueOutput, output};
@@ -87,8 +87,7 @@ impl OutputWriter<'_> {
         let name = wanted.name_any();
         let mut wanted = wanted.clone();
         wanted.metadata.uid = Some(uid.to_owned());
-        let params = PatchParams::apply(crd::FIELD_MANAGER).force().validation_strict();
-        let request = collection(&wanted).patch(&name, &params, &Patch::Apply(&wanted));
+        let request = collection(&wanted).patch(&name, &applied_by_us(), &Patch::Apply(&wanted));
         match self
             .caller
             .send::<ConfigMap>("patch", RESOURCE, request)
