@@ -6,6 +6,7 @@ mod away;
 mod before;
 mod certificate;
 mod deletion;
+mod forged;
 mod given;
 mod people;
 mod same;
