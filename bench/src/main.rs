@@ -95,7 +95,7 @@ struct Run {
         value_name = "NUMBERS"
     )]
     apps: Vec<usize>,
-    /// How often to measure each number of apps; more than 5000 apps are measured once.
+    /// How often to measure each number of apps.
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
     /// How long to record requests in a steady cluster, with the most apps, in seconds.
@@ -124,9 +124,6 @@ const EXAMPLES: &str = "Examples:
 
   # A quick look
   make bench-apps ARGS='--apps 100 --rounds 1 --steady 0 --no-peer'";
-
-/// More apps than this are measured once.
-const LARGE: usize = 5000;
 
 fn main() -> ExitCode {
     match execute(&Cli::parse()) {
@@ -168,8 +165,7 @@ fn measure(options: &Run, journal: &Journal, results: &Path) -> Result<()> {
     let most = options.apps.iter().copied().max().unwrap_or_default();
     let mut failed = 0;
     for apps in &options.apps {
-        let rounds = if *apps > LARGE { 1 } else { options.rounds };
-        for round in 1..=rounds {
+        for round in 1..=options.rounds {
             let size = Size {
                 apps: *apps,
                 round,

@@ -256,7 +256,8 @@ impl Stage<'_> {
         Program::start_with(self.entry, self.cluster.kubeconfig(), &self.cluster.log(), flags)
     }
 
-    fn expect<T>(&self, keys: &[Key], test: impl Fn(&Key) -> T) -> Pending
+    /// Begins to test these apps at each of their changes.
+    pub fn expect<T>(&self, keys: &[Key], test: impl Fn(&Key) -> T) -> Pending
     where
         T: FnMut(&Seen) -> bool + Send + 'static,
     {

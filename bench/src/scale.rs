@@ -7,9 +7,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
+use model::reason::Reason;
 use serde_json::{Value, json};
 use testcluster::checkout::manifest;
 
@@ -24,6 +28,7 @@ use crate::request::{Key, Sent, image};
 use crate::result::{Converge, Restart, Steady};
 use crate::run::Stage;
 use crate::section::Markers;
+use crate::seen::Seen;
 use crate::statistics::{Spread, number};
 use times::Times;
 
@@ -41,6 +46,10 @@ const DELAY: Duration = Duration::from_secs(15);
 const PODS: usize = 5000;
 /// How many images are changed while pods fail: ten seconds.
 const CHANGES_BESIDE_PODS: usize = 200;
+/// The generation that a Deployment controller has observed, at least as new as that of each Deployment.
+const ANY_GENERATION: i64 = 1_000_000;
+/// How long all statuses together may take.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The parameters of a measurement.
 pub struct Bench<'a> {
@@ -95,6 +104,8 @@ pub struct Changes {
 pub struct FailingPods {
     /// How many there are, one for each app.
     pub count: usize,
+    /// From the first until a watch has reported the last status that says why.
+    pub until_reported_s: f64,
     /// From the first until the operator is at rest.
     pub until_rest_s: f64,
     /// The operator's CPU time.
@@ -259,24 +270,34 @@ fn change(stage: &Stage<'_>, leader: Leader, disturbance: Disturbance, image: &s
     Ok((leader, changes))
 }
 
-/// Creates a ready pod for each of many apps, and then lets all of them fail.
+/// Creates a ready pod for each of many apps, and then lets all of them fail. The benchmark stands for the kubelet and for
+/// the Deployment controller.
 fn fail_pods(stage: &Stage<'_>, leader: &mut Program) -> Result<FailingPods> {
     let count = PODS.min(stage.keys.len() / 2);
     let (with_pods, others) = stage.keys.split_at(count);
-    let send = |request: fn(&Key) -> Result<Sent>| {
-        let requests: Result<Vec<_>> = with_pods.iter().map(|key| Ok((key.clone(), request(key)?))).collect();
-        stage.block_on(load(&stage.cluster.people, requests?)).map(drop)
+    let requests = |request: fn(&Key) -> Result<Sent>| -> Result<Vec<(Key, Sent)>> {
+        with_pods.iter().map(|key| Ok((key.clone(), request(key)?))).collect()
+    };
+    let send = |request| {
+        stage
+            .block_on(load(&stage.cluster.people, requests(request)?))
+            .map(drop)
     };
     send(create_pod)?;
-    send(|key| set_status(key, &ready()))?;
+    send(|key| set_status::<Pod>(key, &ready()))?;
+    send(|key| set_status::<Deployment>(key, &rollout(1)))?;
     leader.until_quiet()?;
     let (mark, cpu, begin) = (stage.cluster.mark()?, leader.cpu()?, Instant::now());
     let beside = Stage::change_images(others, &image(20), CHANGES_BESIDE_PODS)?;
-    let requests: Result<Vec<_>> = with_pods
-        .iter()
-        .map(|key| Ok((key.clone(), set_status(key, &failed())?)))
+    let reason = Reason::CrashLoop.as_str();
+    let reported = stage.expect(with_pods, |_| move |seen: &Seen| seen.has_cause(reason));
+    let of_pods = requests(|key| set_status::<Pod>(key, &failed()))?;
+    let of_deployments = requests(|key| set_status::<Deployment>(key, &rollout(0)))?;
+    let requests = of_pods
+        .into_iter()
+        .zip(of_deployments)
+        .flat_map(|(pod, deployment)| [pod, deployment])
         .collect();
-    let requests = requests?;
     let (failing, changing) = stage.block_on(async {
         tokio::join!(
             load(&stage.cluster.people, requests),
@@ -285,6 +306,9 @@ fn fail_pods(stage: &Stage<'_>, leader: &mut Program) -> Result<FailingPods> {
     });
     failing?;
     let (times_ms, lost) = changing?;
+    let reported = stage.block_on(stage.cluster.observer.wait_for_all(reported, TIMEOUT))?;
+    let end = reported.values().max().context("there are no pods")?;
+    let until_reported_s = end.saturating_duration_since(begin).as_secs_f64();
     ensure!(
         lost == 0,
         "{lost} Deployments did not get their image while pods failed"
@@ -297,6 +321,7 @@ fn fail_pods(stage: &Stage<'_>, leader: &mut Program) -> Result<FailingPods> {
     let statuses: usize = of_statuses.map(|(_, count)| count).sum();
     Ok(FailingPods {
         count,
+        until_reported_s,
         until_rest_s,
         cpu_s: leader.cpu()?.saturating_sub(cpu).as_secs_f64(),
         statuses,
@@ -305,21 +330,23 @@ fn fail_pods(stage: &Stage<'_>, leader: &mut Program) -> Result<FailingPods> {
     })
 }
 
-fn pods(key: &Key) -> String {
-    format!("/api/v1/namespaces/{}/pods", key.namespace)
-}
-
 fn create_pod(key: &Key) -> Result<Sent> {
     let pod = json!({
         "metadata": {"name": key.name, "labels": {crd::label::APP: key.name}},
         "spec": {"containers": [{"name": "app", "image": image(1)}], "automountServiceAccountToken": false},
     });
-    Ok(Request::new(pods(key)).create(&PostParams::default(), pod.to_string().into_bytes())?)
+    Ok(Request::new(Pod::url_path(&(), Some(&key.namespace)))
+        .create(&PostParams::default(), pod.to_string().into_bytes())?)
 }
 
-fn set_status(key: &Key, status: &Value) -> Result<Sent> {
+fn set_status<K: Resource<DynamicType = ()>>(key: &Key, status: &Value) -> Result<Sent> {
     let patch = Patch::Merge(json!({"status": status}));
-    Ok(Request::new(pods(key)).patch_subresource("status", &key.name, &PatchParams::default(), &patch)?)
+    Ok(Request::new(K::url_path(&(), Some(&key.namespace))).patch_subresource(
+        "status",
+        &key.name,
+        &PatchParams::default(),
+        &patch,
+    )?)
 }
 
 fn ready() -> Value {
@@ -331,6 +358,12 @@ fn failed() -> Value {
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [{
         "name": "app", "image": image(1), "imageID": "", "ready": false, "restartCount": 1,
         "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}]})
+}
+
+/// The status of a Deployment with one pod.
+fn rollout(ready: i32) -> Value {
+    json!({"observedGeneration": ANY_GENERATION, "replicas": 1, "updatedReplicas": 1, "readyReplicas": ready,
+        "availableReplicas": ready, "unavailableReplicas": 1 - ready})
 }
 
 /// Renders the figures as Markdown.
@@ -393,6 +426,7 @@ pub fn results(figures: &Figures) -> String {
         grouped(pods.count)
     );
     for (what, value) in [
+        ("until the status of each app said why, s", pods.until_reported_s),
         ("until the operator was at rest, s", pods.until_rest_s),
         ("operator, CPU s", pods.cpu_s),
         ("writes of statuses", number(pods.statuses)),

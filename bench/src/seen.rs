@@ -71,6 +71,12 @@ struct Container {
 #[serde(rename_all = "camelCase", default)]
 struct Status {
     observed_generation: i64,
+    cause: Option<Cause>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Cause {
+    reason: String,
 }
 
 impl Object {
@@ -89,6 +95,8 @@ impl Object {
 pub struct Seen {
     /// Whether the status has observed the current generation; `None` if there is no app.
     is_observed: Option<bool>,
+    /// The reason for which the status says that the app does not work.
+    cause: Option<String>,
     children: BTreeMap<&'static str, Child>,
 }
 
@@ -106,6 +114,7 @@ impl Seen {
     pub fn apply(&mut self, kind: Option<&ChildKind>, object: &Object) {
         let Some(kind) = kind else {
             self.is_observed = Some(object.metadata.generation == object.status.observed_generation);
+            self.cause = object.status.cause.as_ref().map(|cause| cause.reason.clone());
             return;
         };
         let container = object.spec.template.spec.containers.first();
@@ -119,7 +128,7 @@ impl Seen {
     /// Removes an object that was deleted.
     pub fn delete(&mut self, kind: Option<&ChildKind>) {
         match kind {
-            None => self.is_observed = None,
+            None => (self.is_observed, self.cause) = (None, None),
             Some(kind) => drop(self.children.remove(kind.kind)),
         }
     }
@@ -128,6 +137,12 @@ impl Seen {
     #[must_use]
     pub fn is_converged(&self) -> bool {
         self.is_observed == Some(true) && self.children.len() == CHILDREN.len()
+    }
+
+    /// Returns whether the status says that the app does not work for this reason.
+    #[must_use]
+    pub fn has_cause(&self, reason: &str) -> bool {
+        self.cause.as_deref() == Some(reason)
     }
 
     /// Returns whether the pod template has this image.
@@ -176,6 +191,17 @@ mod tests {
         assert!(seen.is_converged());
         seen.delete(CHILDREN.last().copied());
         assert!(!seen.is_converged());
+    }
+
+    #[test]
+    fn cause_is_read_until_the_app_works_again() {
+        let mut seen = Seen::default();
+        let failing =
+            json!({"metadata": {"name": "a"}, "status": {"cause": {"reason": "CrashLoop", "message": "it exits"}}});
+        seen.apply(None, &object(failing));
+        assert!(seen.has_cause("CrashLoop") && !seen.has_cause("OOMKilled"));
+        seen.apply(None, &object(json!({"metadata": {"name": "a"}, "status": {}})));
+        assert!(!seen.has_cause("CrashLoop"));
     }
 
     #[test]
