@@ -5,7 +5,7 @@ mod connections;
 mod handler;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -109,6 +109,26 @@ impl Transport for PlainText {
     async fn accept(&self, stream: TcpStream) -> io::Result<TcpStream> {
         Ok(stream)
     }
+}
+
+/// How many connections the kernel may establish before they are accepted. It lowers the number to `net.core.somaxconn`, which is
+/// 4096 by default, and Go uses that. Beyond it, the kernel drops the first packet of a connection, which the client repeats after
+/// a second. The standard library uses 128.
+const BACKLOG: u32 = 4096;
+
+/// Listens at an address.
+///
+/// # Errors
+/// Returns an error if the address can't be used.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // Without it, connections of a former process keep the port for a minute.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `end`, then finishes running requests.
@@ -234,5 +254,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    /// All clients are connected before the first connection is accepted.
+    #[tokio::test]
+    async fn burst_of_connections_is_not_dropped() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = join_all((0..500).map(|_| TcpStream::connect(address)));
+        let connected = timeout(Duration::from_secs(60), clients).await.unwrap();
+        assert!(connected.iter().all(Result::is_ok));
     }
 }

@@ -78,10 +78,10 @@ pub async fn run_with(
     } else {
         Fence::open()
     };
-    let probes = server::listen("--bind", settings.bind).await?;
+    let probes = server::listen("--bind", settings.bind)?;
     // Webhooks are not fenced: all replicas serve them.
     let unfenced = Caller::new(client.clone(), metrics.clone(), Fence::open());
-    let webhook = listen_for_reviews(&settings, client.clone(), unfenced.clone()).await?;
+    let webhook = listen_for_reviews(&settings, client.clone(), unfenced.clone())?;
     let election = settings
         .leader_elect
         .then(|| elector(&settings, timings, client.clone(), metrics.clone(), fence.clone()));
@@ -106,7 +106,7 @@ pub async fn run_with(
         certificate: webhook.as_ref().map(Webhook::served),
     };
     let mut serving = tokio::spawn(server::serve(probes, probe_state));
-    serve_debug(&settings, level).await;
+    serve_debug(&settings, level);
     info!(version = env!("CARGO_PKG_VERSION"), bind = %settings.bind, concurrency = settings.concurrency, "starting");
     let mut watches = tokio::spawn(watch_all(
         controllers.clone(),
@@ -191,16 +191,16 @@ fn start_runners(
 }
 
 /// Opens the port for admission reviews, if webhooks are enabled.
-async fn listen_for_reviews(settings: &Settings, client: Client, unfenced: Caller) -> anyhow::Result<Option<Webhook>> {
+fn listen_for_reviews(settings: &Settings, client: Client, unfenced: Caller) -> anyhow::Result<Option<Webhook>> {
     match Options::of(settings) {
-        Some(options) => Webhook::listen(options, client, unfenced).await.map(Some),
+        Some(options) => Webhook::listen(options, client, unfenced).map(Some),
         None => Ok(None),
     }
 }
 
 /// Serves the debug address. If that fails, the operator runs without it.
-async fn serve_debug(settings: &Settings, level: LogLevel) {
-    match server::listen("--debug-bind", settings.debug_bind).await {
+fn serve_debug(settings: &Settings, level: LogLevel) {
+    match server::listen("--debug-bind", settings.debug_bind) {
         Ok(listener) => drop(tokio::spawn(server::serve_debug(listener, level))),
         Err(error) => warn!(%error, "the log level can't be changed while running"),
     }

@@ -40,10 +40,8 @@ pub struct ProbeState {
 ///
 /// # Errors
 /// Returns which address can't be used.
-pub async fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("can't listen on {address}; set {flag} to a free address"))
+pub fn listen(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    http_server::listen(address).with_context(|| format!("can't listen on {address}; set {flag} to a free address"))
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics`, which change nothing. Never ends.

@@ -96,10 +96,9 @@ impl Webhook {
     ///
     /// # Errors
     /// Returns which address can't be used.
-    pub async fn listen(options: Options, client: Client, caller: Caller) -> anyhow::Result<Self> {
+    pub fn listen(options: Options, client: Client, caller: Caller) -> anyhow::Result<Self> {
         let address = options.bind;
-        let listener = TcpListener::bind(address)
-            .await
+        let listener = http_server::listen(address)
             .with_context(|| format!("can't listen on {address}; set --webhook-bind to a free address"))?;
         Ok(Self {
             options,

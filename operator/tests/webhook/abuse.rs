@@ -12,7 +12,7 @@ use crate::webhook::server::{NAMESPACE, Server, until_ended};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_supports_only_tls_1_3() {
-    let server = Server::start(Limits::default()).await;
+    let server = Server::start(Limits::default());
     let old = Caller::with_versions(server.address, NAMESPACE, &server.bundle, &[&rustls::version::TLS12]);
     let refused = old.post("/", "").await.unwrap_err().to_string();
     assert!(refused.contains("ProtocolVersion"), "{refused}");
@@ -36,7 +36,7 @@ async fn server_supports_only_tls_1_3() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_or_invalid_http_is_answered_or_disconnected() {
-    let server = Server::start(Limits::default()).await;
+    let server = Server::start(Limits::default());
     let mut stream = server.caller().connect().await.unwrap();
     stream
         .write_all(b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi")
@@ -68,7 +68,7 @@ async fn slow_clients_are_disconnected() {
         request: Duration::from_secs(3),
         ..Limits::default()
     };
-    let server = Server::start(limits).await;
+    let server = Server::start(limits);
     let caller = server.caller();
     let mut mute = server.plain().await;
     // The first bytes of a handshake.
@@ -123,7 +123,7 @@ async fn timed(what: &str, seconds: u64, ended: impl Future<Output = Vec<u8>>) -
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_are_rejected() {
-    let server = Server::start(Limits::default()).await;
+    let server = Server::start(Limits::default());
     let caller = server.caller();
     let most = "x".repeat(8 << 20);
     let answer = caller.post("/", &most).await.unwrap();
@@ -167,7 +167,7 @@ async fn three_hundred_idle_connections_do_not_block_new_ones() {
         idle: 2 * PATIENCE,
         ..Limits::default()
     };
-    let server = Server::start(limits).await;
+    let server = Server::start(limits);
     let caller = server.caller();
     let plain = join_all((0..300).map(|_| server.plain())).await;
     server.is_well().await;
@@ -199,7 +199,7 @@ async fn large_requests_are_processed_one_at_a_time() {
         request: Duration::from_secs(10),
         ..Limits::default()
     };
-    let server = Server::start(limits).await;
+    let server = Server::start(limits);
     let caller = server.caller();
     // Just large enough: a busy machine needs time for all of them.
     let large = "x".repeat(2 * limits.small);

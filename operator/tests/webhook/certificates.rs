@@ -47,10 +47,7 @@ async fn is_trusted(stage: &Stage, namespace: &str, instance: &Instance) -> bool
 async fn operators_share_one_secret() {
     let stage = Stage::start().await;
     stage.namespace("shared").await;
-    let (first, second) = tokio::join!(
-        stage.instance("shared", Lifetimes::default()),
-        stage.instance("shared", Lifetimes::default())
-    );
+    let [first, second] = [(); 2].map(|()| stage.instance("shared", Lifetimes::default()));
     for instance in [&first, &second] {
         eventually("each is trusted", async || is_trusted(&stage, "shared", instance).await).await;
     }
@@ -102,7 +99,7 @@ async fn broken_is_repaired(stage: &Stage, first: &Instance, second: &Instance) 
 async fn authorities_are_written_to_the_configurations() {
     let stage = Stage::start().await;
     stage.namespace("system").await;
-    let instance = stage.instance("system", Lifetimes::default()).await;
+    let instance = stage.instance("system", Lifetimes::default());
     eventually("it serves without any configuration", async || {
         is_trusted(&stage, "system", &instance).await
     })
@@ -155,7 +152,7 @@ async fn webhooks_are_served_when_rights_are_granted_later() {
     let stage = Stage::without_rights().await;
     stage.namespace("system").await;
     stage.apply(&configuration(MUTATING, &["a.test.dev"])).await;
-    let instance = stage.instance("system", Lifetimes::default()).await;
+    let instance = stage.instance("system", Lifetimes::default());
     let denied = async |resource: &str| {
         let requests = stage.control_plane.audit().all().unwrap();
         let denied = requests

@@ -101,7 +101,7 @@ async fn one_source_address_does_not_block_others() {
         requests_per_source: 4,
         ..Limits::default()
     };
-    let server = Server::start_plain(limits).await;
+    let server = Server::start_plain(limits);
     let mut held = Vec::new();
     for _ in 0..40 {
         let mut stream = connect_from([127, 0, 0, 2], server.address).await;

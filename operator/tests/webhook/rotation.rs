@@ -86,10 +86,7 @@ fn ticks(a_second: u32) -> tokio::time::Interval {
 async fn no_webhook_call_fails_while_certificates_and_cas_are_replaced() {
     let stage = Stage::start().await;
     stage.namespace(NAMESPACE).await;
-    let instances = [
-        stage.instance(NAMESPACE, TERMS).await,
-        stage.instance(NAMESPACE, TERMS).await,
-    ];
+    let instances = [stage.instance(NAMESPACE, TERMS), stage.instance(NAMESPACE, TERMS)];
     stage.apply(&manifest(instances[0].address.port())).await;
     let bundle_of = async |stage: &Stage| stage.bundles(KIND).await.remove(0);
     eventually("the configurations have an authority", async || {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::post;
 use jiff::Timestamp;
-use operator::http_server::{PlainText, Transport, serve};
+use operator::http_server::{PlainText, Transport, listen, serve};
 use operator::webhook::certificate::life::Action;
 use operator::webhook::certificate::material::{Data, Material};
 use operator::webhook::certificate::{Lifetimes, names};
 use operator::webhook::served::Served;
 use operator::webhook::server::{Limits, Tls};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -41,19 +41,19 @@ pub fn certificate(served: &Served) -> String {
 }
 
 impl Server {
-    pub async fn start(limits: Limits) -> Self {
+    pub fn start(limits: Limits) -> Self {
         let served = Served::default();
         let bundle = certificate(&served);
         let tls = Tls::new(served, None).unwrap();
-        Self::start_with(tls, bundle, limits).await
+        Self::start_with(tls, bundle, limits)
     }
 
     /// Starts a server without TLS.
-    pub async fn start_plain(limits: Limits) -> Self {
-        Self::start_with(PlainText, String::new(), limits).await
+    pub fn start_plain(limits: Limits) -> Self {
+        Self::start_with(PlainText, String::new(), limits)
     }
 
-    async fn start_with(transport: impl Transport, bundle: String, limits: Limits) -> Self {
+    fn start_with(transport: impl Transport, bundle: String, limits: Limits) -> Self {
         let routes = Router::new()
             .route("/", post(async |body: String| format!("{}\n", body.len())))
             .route("/panic", post(async || -> String { panic!("as asked") }))
@@ -65,7 +65,7 @@ impl Server {
                 }),
             )
             .route("/stuck", post(std::future::pending::<String>));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel();
         let ended = async {

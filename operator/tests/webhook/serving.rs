@@ -21,7 +21,7 @@ async fn connection_is_kept_for_the_next_request() {
         head: Duration::from_secs(1),
         ..Limits::default()
     };
-    let server = Server::start(limits).await;
+    let server = Server::start(limits);
     let mut stream = server.caller().connect().await.unwrap();
     for _ in 0..3 {
         stream.write_all(head("/", 2, "keep-alive").as_bytes()).await.unwrap();
@@ -38,7 +38,7 @@ async fn running_requests_are_not_aborted_for_new_connections() {
         connections: 8,
         ..Limits::default()
     };
-    let server = Server::start(limits).await;
+    let server = Server::start(limits);
     let caller = server.caller();
     let slow = tokio::spawn(async move { join_all((0..8).map(|_| caller.post("/slow", ""))).await });
     sleep(Duration::from_millis(500)).await;
@@ -52,14 +52,14 @@ async fn running_requests_are_not_aborted_for_new_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn panic_of_a_handler_is_answered() {
-    let server = Server::start(Limits::default()).await;
+    let server = Server::start(Limits::default());
     assert_eq!(server.caller().post("/panic", "").await.unwrap().0, 500);
     server.is_well().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_requests_are_answered_at_shutdown() {
-    let server = Server::start(Limits::default()).await;
+    let server = Server::start(Limits::default());
     let caller = server.caller();
     let mut idle = caller.connect().await.unwrap();
     idle.write_all(head("/", 0, "keep-alive").as_bytes()).await.unwrap();

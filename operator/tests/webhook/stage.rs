@@ -116,7 +116,7 @@ impl Stage {
     }
 
     /// Starts what an operator has of webhooks.
-    pub async fn instance(&self, namespace: &str, lifetimes: Lifetimes) -> Instance {
+    pub fn instance(&self, namespace: &str, lifetimes: Lifetimes) -> Instance {
         let options = Options {
             bind: "127.0.0.1:0".parse().unwrap(),
             namespace: namespace.to_owned(),
@@ -128,7 +128,7 @@ impl Stage {
             limits: Limits::default(),
         };
         let caller = Caller::new(self.user.clone(), Arc::new(Metrics::default()), Fence::open());
-        let webhook = Webhook::listen(options, self.user.clone(), caller).await.unwrap();
+        let webhook = Webhook::listen(options, self.user.clone(), caller).unwrap();
         let (end, ended) = oneshot::channel();
         let asked = Arc::new(AtomicUsize::new(0));
         Instance {
