@@ -3,7 +3,8 @@
 //! A list is read in pages, which are as current as the server's storage, and the watch begins at its version. A watch that ends
 //! continues where it was. A new list is needed only after the server has dropped this position, and when this replica becomes the leader
 //! ([`Health::demand`]). Another one follows every resync period, while the watch continues, and finds changes that no event reported
-//! (docs/adr/0002). Each kind has its own backoff, so that a kind that must not be read does not delay the others.
+//! (docs/adr/0002). While a watch continues, first only versions are listed, since all objects are probably cached in their newest one.
+//! Each kind has its own backoff, so that a kind that must not be read does not delay the others.
 
 mod backoff;
 mod collection;
@@ -13,6 +14,7 @@ mod health;
 mod lines;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -41,6 +43,7 @@ use event::{Object, PageMeta, read_page};
 use health::Obstacle;
 pub use health::{Health, Scope};
 pub(crate) use lines::Lines;
+use versions::VersionPage;
 
 /// A watch of one kind.
 pub struct Watch<'a, R: Reduce> {
@@ -118,7 +121,15 @@ impl<R: Reduce> Watch<'_, R> {
 
     /// Lists while a watch continues, which the new one then replaces.
     async fn list_again(&self, collection: &Collection, mut position: Position, pulse: &Pulse) -> Position {
-        let mut again = std::pin::pin!(self.list(collection, pulse));
+        let mut again = std::pin::pin!(async {
+            match self.compare(collection, pulse).await {
+                Ok(Some(position)) => return position,
+                Ok(None) => debug!(resource = self.resource, "objects have changed without an event"),
+                // If the server does not answer, the list reports that.
+                Err(error) => debug!(resource = self.resource, ?error, "failed to list versions"),
+            }
+            self.list(collection, pulse).await
+        });
         tokio::select! {
             position = &mut again => return position,
             () = self.follow(collection, &mut position, pulse) => {}
@@ -165,6 +176,35 @@ impl<R: Reduce> Watch<'_, R> {
                 let version = page.resource_version;
                 self.end_list(&listing, &version);
                 return Ok(Position { version, lines: None });
+            }
+        }
+    }
+
+    /// Lists the versions of all objects, for which the server needs a third of the time of a list. Returns the position after it if
+    /// all are cached.
+    async fn compare(&self, collection: &Collection, pulse: &Pulse) -> Result<Option<Position>, Error> {
+        let mut listing = self.begin_list();
+        let mut news = Vec::new();
+        let mut pages = collection.version_pages();
+        loop {
+            pulse.beat();
+            let page = VersionPage::parse(pages.next().await?)?;
+            let has_more = pages.request(page.next());
+            for (key, version) in page.objects() {
+                if self.kind.cache.is_news(&key, version, listing.newest) {
+                    news.push((key.clone(), version.to_owned()));
+                }
+                listing.listed.insert(key);
+            }
+            if !has_more {
+                // The watch may have reported them since.
+                news.retain(|(key, version)| self.kind.cache.is_news(key, version, listing.newest));
+                if !news.is_empty() {
+                    return Ok(None);
+                }
+                let version = page.version().to_owned();
+                self.end_list(&listing, &version);
+                return Ok(Some(Position { version, lines: None }));
             }
         }
     }
@@ -229,7 +269,7 @@ impl<R: Reduce> Watch<'_, R> {
         position.version = match Event::parse(line)? {
             Event::Changed(object) => {
                 let version = object.version.clone();
-                self.store(object, 0, Priority::Change);
+                self.store(object, 0, Priority::Related);
                 version
             }
             Event::Deleted(object) => {
@@ -269,7 +309,7 @@ impl<R: Reduce> Watch<'_, R> {
                 on_vanish(key, value);
             }
         }
-        self.wake(touched, Priority::Change);
+        self.wake(touched, Priority::Related);
     }
 
     fn wake(&self, owners: Vec<Key>, priority: Priority) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Request as HttpRequest, header};
+use http::{HeaderValue, Request as HttpRequest, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::body::Bytes;
 use kube::Client;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::error::Error;
 use super::lines::Lines;
+use super::versions;
 
 /// How long to wait for an answer, and for a page of a list.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -23,6 +24,13 @@ const WATCH_LASTS: u32 = 290;
 
 /// Objects per page. The client requests fewer if a page is too large ([`PageLimit`](crate::pages::PageLimit)).
 const PAGE: u32 = 250;
+
+/// Objects per page of a list of versions.
+const VERSIONS_PAGE: u32 = 500;
+
+/// The forms in which the API server sends only the metadata of objects.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The most bytes of an error.
 const MAX_ERROR: usize = 64 * 1024;
@@ -40,13 +48,24 @@ pub(crate) struct Collection {
 /// The pages of a list, of which one was requested. The API server answers while the caller stores the objects of the page before.
 pub(super) struct Pages {
     collection: Collection,
+    form: Form,
     request: JoinSet<Result<Bytes, Error>>,
+}
+
+/// What a list has of each object.
+#[derive(Clone, Copy)]
+enum Form {
+    /// What is watched of it.
+    Object,
+    /// Its name and its version.
+    Version,
 }
 
 impl Collection {
     /// Begins a watch after a version.
     pub(crate) async fn watch(&self, version: &str) -> Result<Lines<Body>, Error> {
-        let mut request = self.request(&self.selectors, "PartialObjectMetadata")?;
+        let accept = self.only_metadata.then_some(METADATA);
+        let mut request = self.request(&self.selectors, accept)?;
         let uri = format!(
             "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&resourceVersion={version}",
             request.uri()
@@ -55,10 +74,20 @@ impl Collection {
         Ok(Lines::new(self.send(request, "a watch").await?))
     }
 
-    /// Requests the first page of a list.
+    /// Requests the first page of a list of the objects.
     pub(super) fn pages(&self) -> Pages {
+        self.begin(Form::Object)
+    }
+
+    /// Requests the first page of a list of their versions.
+    pub(super) fn version_pages(&self) -> Pages {
+        self.begin(Form::Version)
+    }
+
+    fn begin(&self, form: Form) -> Pages {
         let mut pages = Pages {
             collection: self.clone(),
+            form,
             request: JoinSet::new(),
         };
         pages.send(None);
@@ -66,14 +95,18 @@ impl Collection {
     }
 
     /// Requests a page of a list. No version is named, so that it is as current as the server's storage.
-    async fn page(&self, token: Option<&str>) -> Result<Bytes, Error> {
+    async fn page(&self, token: Option<String>, form: Form) -> Result<Bytes, Error> {
+        let (accept, limit) = match form {
+            Form::Object => (self.only_metadata.then_some(METADATA_LIST), PAGE),
+            Form::Version => (Some(versions::ACCEPT), VERSIONS_PAGE),
+        };
         let params = ListParams {
-            continue_token: token.map(ToOwned::to_owned),
-            limit: Some(PAGE),
+            continue_token: token,
+            limit: Some(limit),
             ..self.selectors.clone()
         };
         let page = async {
-            let request = self.request(&params, "PartialObjectMetadataList")?;
+            let request = self.request(&params, accept)?;
             let body = self.send(request, "a list").await?;
             Ok(body.collect().await?.to_bytes())
         };
@@ -82,13 +115,12 @@ impl Collection {
             .unwrap_or_else(|_| Err(no_answer("a list")))
     }
 
-    /// Returns a request. `metadata` is the kind of the answer if it has only metadata.
-    fn request(&self, params: &ListParams, metadata: &str) -> Result<HttpRequest<Body>, Error> {
+    /// Returns a request. `accept` is the form of the answer; by default whole objects.
+    fn request(&self, params: &ListParams, accept: Option<&'static str>) -> Result<HttpRequest<Body>, Error> {
         let request = Request::new(self.url.as_str()).list(params);
         let mut request = request.map_err(|error| Error::of(&error))?.map(Body::from);
-        if self.only_metadata {
-            let accept = format!("application/json;as={metadata};g=meta.k8s.io;v=v1");
-            let accept = accept.parse().map_err(|error| Error::of(&error))?;
+        if let Some(accept) = accept {
+            let accept = HeaderValue::from_static(accept);
             request.headers_mut().insert(header::ACCEPT, accept);
         }
         Ok(request)
@@ -131,9 +163,8 @@ impl Pages {
     }
 
     fn send(&mut self, token: Option<String>) {
-        let collection = self.collection.clone();
-        self.request
-            .spawn(async move { collection.page(token.as_deref()).await });
+        let (collection, form) = (self.collection.clone(), self.form);
+        self.request.spawn(async move { collection.page(token, form).await });
     }
 }
 

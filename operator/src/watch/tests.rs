@@ -81,6 +81,10 @@ enum Answer {
     Page(u64, Vec<Value>),
     /// With a page after which there is another.
     FirstPage(u64, Vec<Value>),
+    /// With the last page of the versions of a list.
+    Versions(u64, Vec<(&'static str, u64)>),
+    /// With a page of versions after which there is another.
+    FirstVersions(u64, Vec<(&'static str, u64)>),
     /// With these events, and then none.
     Events(Vec<Value>),
     /// With these events, and the end of the answer.
@@ -94,7 +98,8 @@ enum Answer {
 }
 
 use Answer::{
-    Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, Page as LastPage, Refusal,
+    Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, FirstVersions,
+    Page as LastPage, Refusal, Versions,
 };
 
 impl Answer {
@@ -107,6 +112,10 @@ impl Answer {
         let page = |version: u64, items: &[Value], token: &str| {
             let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
             Response::new(text(&json!({"metadata": metadata, "items": items})))
+        };
+        let versions = |version: u64, objects: &[(&str, u64)], token: &str| {
+            let answer = Full::from(VersionPage::answer(version, token, objects));
+            Response::new(answer.map_err(|never| match never {}).boxed_unsync())
         };
         let lines = |events: Vec<Value>| {
             let lines = events
@@ -122,6 +131,8 @@ impl Answer {
             }
             LastPage(version, items) => page(version, &items, ""),
             FirstPage(version, items) => page(version, &items, "more"),
+            Versions(version, objects) => versions(version, &objects, ""),
+            FirstVersions(version, objects) => versions(version, &objects, "more"),
             Events(events) => Response::new(StreamBody::new(lines(events).chain(stream::pending())).boxed_unsync()),
             EventsAndEnd(events) => Response::new(StreamBody::new(lines(events)).boxed_unsync()),
             EventsAndBreak(events) => {
@@ -152,7 +163,15 @@ struct Seen {
     parsed: usize,
 }
 
-fn request_kind(query: &str) -> String {
+fn request_kind(request: &http::Request<Body>) -> String {
+    let query = request.uri().query().unwrap_or_default();
+    let accept = request.headers().get(http::header::ACCEPT);
+    let is_of_versions = accept.is_some_and(|accept| accept == versions::ACCEPT);
+    let (limit, of_versions) = if is_of_versions {
+        ("500", " of versions")
+    } else {
+        ("250", "")
+    };
     assert!(query.contains("labelSelector=a%3Db"), "{query}");
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
     match (value("resourceVersion="), value("continue="), value("limit=")) {
@@ -160,8 +179,8 @@ fn request_kind(query: &str) -> String {
             assert!(query.contains("allowWatchBookmarks=true"), "{query}");
             format!("watch from {version}")
         }
-        (None, None, Some("250")) => "list".to_owned(),
-        (None, Some(_), Some("250")) => "next page".to_owned(),
+        (None, None, Some(page)) if page == limit => format!("list{of_versions}"),
+        (None, Some(_), Some(page)) if page == limit => format!("next page{of_versions}"),
         _ => panic!("{query}"),
     }
 }
@@ -191,10 +210,7 @@ async fn watched_with_errors(answers: impl Into<VecDeque<Answer>>) -> (Seen, u64
             cached.cache.upsert(item("new-2", 10));
         }
         if answer.is_some() {
-            asked
-                .lock()
-                .unwrap()
-                .push(request_kind(request.uri().query().unwrap_or_default()));
+            asked.lock().unwrap().push(request_kind(&request));
         }
         async move {
             let Some(answer) = answer else {
@@ -372,12 +388,21 @@ async fn failed_resync_does_not_end_the_watch() {
     let answers = [
         LastPage(10, known()),
         Events(Vec::new()),
+        Refusal(500),
         FirstPage(13, vec![object("old", 5)]),
         Refusal(500),
         LastPage(13, vec![object("old", 5)]),
         Events(vec![added("a", 14)]),
     ];
-    let requests = ["list", "watch from 10", "list", "next page", "list", "watch from 13"];
+    let requests = [
+        "list",
+        "watch from 10",
+        "list of versions",
+        "list",
+        "next page",
+        "list",
+        "watch from 13",
+    ];
     assert_eq!(
         watched(answers).await,
         seen(&requests, &["a", "old"], &["a", "new-1", "new-2"], 1)
@@ -385,18 +410,91 @@ async fn failed_resync_does_not_end_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn resync_reads_no_object_that_is_cached() {
+    let answers = [
+        LastPage(10, known()),
+        Events(Vec::new()),
+        FirstVersions(13, vec![("old", 5)]),
+        Versions(13, vec![("new-2", 10)]),
+        Events(vec![added("a", 14)]),
+    ];
+    let requests = [
+        "list",
+        "watch from 10",
+        "list of versions",
+        "next page of versions",
+        "watch from 13",
+    ];
+    assert_eq!(
+        watched(answers).await,
+        seen(&requests, &["a", "new-2", "old"], &["a", "new-1"], 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn resync_reads_objects_that_no_event_has_reported() {
+    // A newer one, one that was created, and one that is older: etcd was restored from a backup.
+    for (name, version) in [("old", 12), ("other", 12), ("new-2", 9)] {
+        let others = known().into_iter().filter(|known| known["metadata"]["name"] != name);
+        let listed = others.chain([object(name, version)]).collect();
+        let versions = [("old", 5), ("new-1", 7), ("new-2", 10)];
+        let versions = versions.into_iter().filter(|known| known.0 != name);
+        let answers = [
+            LastPage(10, known()),
+            Events(Vec::new()),
+            Versions(13, versions.chain([(name, version)]).collect()),
+            LastPage(13, listed),
+        ];
+        let found = watched(answers).await;
+        assert_eq!(
+            found.requests,
+            ["list", "watch from 10", "list of versions", "list"],
+            "{name}"
+        );
+        assert_eq!(found.parsed, 1, "{name}");
+    }
+}
+
+/// The list of versions is newer than the watch, which then reports the change.
+#[tokio::test(start_paused = true)]
+async fn resync_reads_no_object_that_an_event_has_reported_since() {
+    let all = vec![("old", 5), ("new-1", 7), ("new-2", 10), (TAKEOVER, 11)];
+    let answers = [
+        LastPage(10, known()),
+        Events(vec![added(TAKEOVER, 11), added("a", 12)]),
+        FirstVersions(12, all),
+        Versions(12, vec![("a", 12)]),
+    ];
+    let requests = ["list", "watch from 10", "list of versions", "next page of versions"];
+    assert_eq!(watched(answers).await.requests, requests);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resync_reads_all_objects_of_a_server_that_sends_no_versions() {
+    let json = || LastPage(13, known());
+    let cut = || EventsAndHalfAtEnd(Vec::new());
+    for answer in [Refusal(406), Refusal(500), json(), cut(), Versions(0, Vec::new())] {
+        let answers = [LastPage(10, known()), Events(Vec::new()), answer, json()];
+        let found = watched(answers).await;
+        let requests = ["list", "watch from 10", "list of versions", "list"];
+        assert_eq!(found.requests, requests);
+        assert_eq!(found.cached.len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn demanded_list_begins_immediately() {
-    let all = [known(), vec![object(TAKEOVER, 11)]].concat();
+    let all = vec![("old", 5), ("new-1", 7), ("new-2", 10), (TAKEOVER, 11)];
     let answers = [
         LastPage(10, known()),
         Events(vec![added(TAKEOVER, 11)]),
-        LastPage(11, all),
+        Versions(11, all),
     ];
     let began = Instant::now();
     assert_eq!(
         watched(answers).await,
         seen(
-            &["list", "watch from 10", "list"],
+            &["list", "watch from 10", "list of versions"],
             &["new-1", "new-2", "old", TAKEOVER],
             &[TAKEOVER],
             1

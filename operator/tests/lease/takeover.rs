@@ -7,7 +7,7 @@ use fault_proxy::{Action, Proxy, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use super::{LONG, Pair, holder};
-use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, Operator, POD, PODSET, ready, text, web};
+use crate::harness::{APP, DEPLOYMENT, INGRESS, Kind, Namespace, Operator, POD, PODSET, count_of, ready, text, web};
 use crate::hosts::younger;
 
 /// The name of the follower in the audit log.
@@ -24,9 +24,15 @@ struct Takeover {
 
 impl Takeover {
     fn new() -> Self {
+        Self::of(|_| {})
+    }
+
+    /// `create` makes objects before the follower starts.
+    fn of(create: impl FnOnce(&Namespace)) -> Self {
         let pair = Pair::new();
         let first = pair.operator_with("first", LONG);
         pair.until_lease("the first one leads", |lease| !holder(lease).is_empty());
+        create(&pair.space);
         let control_plane = &pair.cluster.control_plane;
         let proxy = Proxy::before(control_plane, SECOND, &["system:masters"]).unwrap();
         let lease = format!("{LONG}s");
@@ -56,6 +62,21 @@ impl Takeover {
         self.first.terminate();
         self.pair.until_lease("the second one leads", |now| {
             !holder(now).is_empty() && holder(now) != holder(&lease)
+        });
+    }
+
+    /// Waits until the second operator has listed each of these kinds this many times.
+    fn until_listed(&self, kinds: &[&str], times: usize) {
+        let resources = kinds.iter().map(|kind| match *kind {
+            "pods" => "podset-pods",
+            "pods of apps" => "pods",
+            kind => kind,
+        });
+        let counts =
+            resources.map(|resource| format!("appdeploy_watch_lists_total{{resource=\"{resource}\"}} {times}\n"));
+        let counts: Vec<String> = counts.collect();
+        self.second.until("/metrics", "the kinds are listed", |_, metrics| {
+            counts.iter().all(|count| metrics.contains(count))
         });
     }
 
@@ -148,9 +169,14 @@ fn standby_with_a_late_watch_of_the_lease_takes_over_at_its_next_read() {
     takeover.hand_over();
 }
 
+/// A list of their versions is enough for objects that the follower has cached.
 #[test]
 fn new_leader_lists_again_what_decisions_depend_on() {
-    let takeover = Takeover::new();
+    let takeover = Takeover::of(|shop| {
+        shop.settled_app("shop", web());
+        shop.podset_of("set", json!({"replicas": 1}), &["set-0"]);
+        shop.until_podset("set", "its status is complete", |set| count_of(set, "replicas") == 1);
+    });
     let of_status = [
         "configmaps",
         "customresourcedefinitions",
@@ -171,8 +197,12 @@ fn new_leader_lists_again_what_decisions_depend_on() {
         let decisive = decisive.map(|kind| (kind.to_owned(), of_decisive)).into_iter();
         decisive.chain(of_status.map(|kind| (kind.to_owned(), 1))).collect()
     };
+    // It is ready before what only improves the status is listed.
+    takeover.until_listed(&of_status, 1);
     assert_eq!(takeover.lists(), lists(1), "a follower");
     takeover.hand_over();
+    // An object that is created earlier could be in a list and not be cached yet, and all objects would be listed.
+    takeover.until_listed(&decisive, 2);
     takeover.pair.space.settle();
     takeover.pair.space.settle_podsets();
     assert_eq!(takeover.lists(), lists(2), "a new leader");
