@@ -242,7 +242,7 @@ mod tests {
     {
         let queue = Arc::new(Queue::default());
         for name in keys {
-            queue.add(key(name), Priority::Change);
+            queue.add(key(name), Priority::Related);
         }
         let (running, ended) = mpsc::channel(1);
         let reports = Arc::default();
@@ -281,7 +281,7 @@ mod tests {
         while done.lock().unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        running.queue.add(key("later"), Priority::Change);
+        running.queue.add(key("later"), Priority::Related);
         while done.lock().unwrap().len() < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -335,7 +335,7 @@ mod tests {
             }
         });
         tokio::time::sleep(Duration::from_secs(100)).await;
-        running.queue.add(key("good"), Priority::Change);
+        running.queue.add(key("good"), Priority::Related);
         tokio::time::sleep(Duration::from_millis(1)).await;
         let tries = tries.lock().unwrap().clone();
         let bad: Vec<_> = tries
@@ -491,8 +491,8 @@ mod tests {
             }
         });
         tokio::time::sleep(Duration::from_secs(3)).await;
-        running.queue.add(key("busy"), Priority::Change);
-        running.queue.add(key("other"), Priority::Change);
+        running.queue.add(key("busy"), Priority::Related);
+        running.queue.add(key("other"), Priority::Related);
         tokio::time::sleep(Duration::from_secs(20)).await;
         let expected = [("busy", 0), ("other", 3), ("busy", 7)].map(|(name, at)| (name.to_owned(), at));
         assert_eq!(*tries.lock().unwrap(), expected);

@@ -47,6 +47,18 @@ pub fn waking(queue: &Arc<Queue<Key>>) -> Wake {
     Arc::new(move |owners, priority| owners.into_iter().for_each(|owner| queue.add(owner, priority)))
 }
 
+/// Returns a function that adds objects that have changed themselves, before those that only a related change concerns.
+#[must_use]
+pub fn preferring(wake: Wake) -> Wake {
+    Arc::new(move |objects, priority| {
+        let priority = match priority {
+            Priority::Related => Priority::Object,
+            other => other,
+        };
+        wake(objects, priority);
+    })
+}
+
 /// The objects of a kind that an informer watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Select {

@@ -1,7 +1,7 @@
 //! The work queue: which objects of a kind are reconciled, in which order, and not before which time.
 //!
-//! First in, first out. A key is queued once, and is never taken twice concurrently; if it is added while it is taken, it is queued
-//! again when that is done. kube's own scheduler picks in no particular order, has one backoff for all objects, and no bound
+//! First in, first out, within each [`Priority`]. A key is queued once, and is never taken twice concurrently; if it is added while
+//! it is taken, it is queued again when that is done. kube's own scheduler picks in no particular order, has one backoff for all objects, and no bound
 //! (docs/adr/0002).
 
 mod meter;
@@ -18,17 +18,19 @@ use crate::liveness::Liveness;
 
 pub use meter::{Meter, Work, times};
 
-/// How soon a key is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How soon a key is taken. A lower priority yields to higher ones, but is never starved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Something has changed.
-    Change,
-    /// A list was read, at the start or after the resync period. It yields to changes, but is never starved.
+    /// A list was read, at the start or after the resync period.
     Resync,
+    /// Something that concerns the object has changed, such as a child. When a node fails, that is true of many objects.
+    Related,
+    /// The object itself has changed, and its author waits.
+    Object,
 }
 
-/// One of so many keys is taken from the resyncs before the changes.
-const RESYNC_SHARE: u32 = 8;
+/// One of so many keys is taken with each of the lower priorities first.
+const SHARE: u32 = 8;
 
 /// A queue of keys.
 #[derive(Debug)]
@@ -42,19 +44,22 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    changes: VecDeque<K>,
+    objects: VecDeque<K>,
+    related: VecDeque<K>,
     resyncs: VecDeque<K>,
-    /// In `changes` or `resyncs`.
+    /// In one of these three.
     queued: HashMap<K, Waiting>,
     /// Taken and not done, since when.
     running: HashMap<K, Instant>,
-    /// Added while running, since when.
-    again: HashMap<K, Instant>,
+    /// Added while running.
+    again: HashMap<K, Waiting>,
     /// To be added later, by time; the number distinguishes those of the same time.
     later: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
     count: u64,
     taken: u32,
+    /// Waiting counts from this time.
+    opened: Instant,
     closed: bool,
 }
 
@@ -77,7 +82,8 @@ impl<K> Queue<K> {
     pub fn counted(meter: Meter) -> Self {
         Self {
             state: Mutex::new(State {
-                changes: VecDeque::new(),
+                objects: VecDeque::new(),
+                related: VecDeque::new(),
                 resyncs: VecDeque::new(),
                 queued: HashMap::new(),
                 running: HashMap::new(),
@@ -86,6 +92,7 @@ impl<K> Queue<K> {
                 due: HashMap::new(),
                 count: 0,
                 taken: 0,
+                opened: Instant::now(),
                 closed: false,
             }),
             wake: Notify::new(),
@@ -115,6 +122,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn add_after(&self, key: K, wait: Duration) {
         self.lock().add_at(key, Instant::now() + wait);
         self.wake.notify_one();
+    }
+
+    /// Begins to count how long keys wait, as controller-runtime does, which adds no key before a controller works. A follower has
+    /// nothing to do with the keys that it collects, and how long lists take is not a matter of the queue.
+    pub fn open(&self) {
+        self.lock().opened = Instant::now();
     }
 
     /// Waits for the next key and takes it, until [`Queue::done`]. Returns `None` once the queue is closed. Meant for one caller.
@@ -152,8 +165,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         let begun = state.running.remove(key);
-        if let Some(since) = state.again.remove(key) {
-            state.put(key.clone(), Priority::Change, since);
+        if let Some(Waiting { priority, since }) = state.again.remove(key) {
+            state.put(key.clone(), priority, since);
             self.wake.notify_one();
         }
         drop(state);
@@ -209,7 +222,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         if self.running.contains_key(&key) {
             let is_new = !self.again.contains_key(&key);
-            self.again.entry(key).or_insert(now);
+            let again = self.again.entry(key).or_insert(Waiting { priority, since: now });
+            again.priority = again.priority.max(priority);
             return is_new;
         }
         self.put(key, priority, now)
@@ -218,19 +232,23 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Returns whether the key was not queued.
     fn put(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         let known = self.queued.get(&key).copied();
-        let since = match (known, priority) {
-            (Some(_), Priority::Resync) => return false,
-            (Some(waiting), Priority::Change) if waiting.priority == Priority::Change => return false,
-            // A change overtakes; the entry among the resyncs is skipped when its turn comes.
-            (Some(waiting), Priority::Change) => waiting.since,
-            (None, _) => now,
+        let since = match known {
+            Some(waiting) if waiting.priority >= priority => return false,
+            // It overtakes; the entry with the lower priority is skipped when its turn comes.
+            Some(waiting) => waiting.since,
+            None => now,
         };
         self.queued.insert(key.clone(), Waiting { priority, since });
-        match priority {
-            Priority::Change => self.changes.push_back(key),
-            Priority::Resync => self.resyncs.push_back(key),
-        }
+        self.line(priority).push_back(key);
         known.is_none()
+    }
+
+    const fn line(&mut self, priority: Priority) -> &mut VecDeque<K> {
+        match priority {
+            Priority::Object => &mut self.objects,
+            Priority::Related => &mut self.related,
+            Priority::Resync => &mut self.resyncs,
+        }
     }
 
     fn add_at(&mut self, key: K, at: Instant) {
@@ -254,7 +272,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();
             self.due.remove(&key);
-            added += u64::from(self.add(key, Priority::Change, now));
+            added += u64::from(self.add(key, Priority::Related, now));
         }
         added
     }
@@ -262,22 +280,19 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Takes a key, and returns how long it has waited.
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.taken = self.taken.wrapping_add(1);
-        let order = if self.taken.is_multiple_of(RESYNC_SHARE) {
-            [Priority::Resync, Priority::Change]
-        } else {
-            [Priority::Change, Priority::Resync]
+        let order = match self.taken % SHARE {
+            0 => [Priority::Resync, Priority::Related, Priority::Object],
+            1 => [Priority::Related, Priority::Object, Priority::Resync],
+            _ => [Priority::Object, Priority::Related, Priority::Resync],
         };
         let (key, since) = order.into_iter().find_map(|priority| self.pop(priority))?;
         self.running.insert(key.clone(), now);
-        Some((key, now.saturating_duration_since(since)))
+        Some((key, now.saturating_duration_since(since.max(self.opened))))
     }
 
     fn pop(&mut self, priority: Priority) -> Option<(K, Instant)> {
         loop {
-            let key = match priority {
-                Priority::Change => self.changes.pop_front(),
-                Priority::Resync => self.resyncs.pop_front(),
-            }?;
+            let key = self.line(priority).pop_front()?;
             if let Some(waiting) = self.queued.get(&key).filter(|waiting| waiting.priority == priority) {
                 let since = waiting.since;
                 self.queued.remove(&key);
@@ -293,15 +308,19 @@ mod tests {
 
     use super::*;
 
-    fn now(queue: &Queue<&'static str>) -> Option<&'static str> {
+    fn now<'a>(queue: &Queue<&'a str>) -> Option<&'a str> {
         queue.next().now_or_never().flatten()
+    }
+
+    fn all<'a>(queue: &Queue<&'a str>) -> Vec<&'a str> {
+        std::iter::from_fn(|| now(queue)).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn keys_are_taken_in_order_and_once() {
         let queue = Queue::default();
         for key in ["a", "b", "a", "c"] {
-            queue.add(key, Priority::Change);
+            queue.add(key, Priority::Related);
         }
         assert_eq!(queue.depth(), 3);
         assert_eq!(
@@ -311,11 +330,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn waiting_is_counted_from_the_time_when_the_queue_opens() {
+        let queue = Queue::default();
+        let waited = || queue.lock().take(Instant::now()).map(|(_, waited)| waited.as_secs());
+        queue.add("a", Priority::Related);
+        queue.add("b", Priority::Related);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(waited(), Some(60));
+        queue.open();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(waited(), Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn key_is_never_taken_twice_concurrently() {
         let queue = Queue::default();
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
         assert_eq!(now(&queue), Some("a"));
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
         assert_eq!(now(&queue), None);
         queue.done(&"a");
         assert_eq!(now(&queue), Some("a"));
@@ -340,7 +372,7 @@ mod tests {
     async fn change_does_not_wait_for_a_backoff() {
         let queue = Queue::default();
         queue.add_after("a", Duration::from_secs(60));
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
         assert_eq!(now(&queue), Some("a"));
         queue.done(&"a");
         assert_eq!(now(&queue), None);
@@ -349,7 +381,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_that_is_set_while_running_is_kept() {
         let queue = Queue::default();
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
         assert_eq!(now(&queue), Some("a"));
         queue.add_after("a", Duration::from_secs(1));
         queue.done(&"a");
@@ -364,21 +396,51 @@ mod tests {
         for name in &names {
             queue.add(name.as_str(), Priority::Resync);
         }
-        queue.add("change", Priority::Change);
-        queue.add("resync-19", Priority::Change);
+        queue.add("change", Priority::Related);
+        queue.add("resync-19", Priority::Related);
         assert_eq!(queue.next().await, Some("change"));
         assert_eq!(queue.next().await, Some("resync-19"));
         let changes: Vec<String> = (0..20).map(|n| format!("change-{n}")).collect();
         for name in &changes {
-            queue.add(name.as_str(), Priority::Change);
+            queue.add(name.as_str(), Priority::Related);
         }
-        let mut taken = Vec::new();
-        while let Some(key) = queue.next().now_or_never().flatten() {
-            taken.push(key);
-        }
+        let taken = all(&queue);
         assert_eq!(taken.len(), 39, "each once");
         let first_resync = taken.iter().position(|key| key.starts_with("resync"));
         assert!(first_resync.is_some_and(|at| at < 8), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changed_objects_overtake_related_changes_without_starving_them() {
+        let names = |kind: &str| (0..20).map(|n| format!("{kind}-{n}")).collect::<Vec<String>>();
+        let [related, objects] = ["related", "object"].map(names);
+        let queue = Queue::default();
+        for name in &related {
+            queue.add(name.as_str(), Priority::Related);
+        }
+        queue.add("related-19", Priority::Object);
+        assert_eq!(queue.next().await, Some("related-0"), "one in eight");
+        assert_eq!(queue.next().await, Some("related-19"));
+        for name in &objects {
+            queue.add(name.as_str(), Priority::Object);
+        }
+        let taken = all(&queue);
+        assert_eq!(taken.len(), 38, "each once");
+        let first = taken.iter().position(|key| key.starts_with("related"));
+        assert!(first.is_some_and(|at| 1 < at && at < 8), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn highest_priority_while_running_counts() {
+        let queue = Queue::default();
+        queue.add("a", Priority::Related);
+        assert_eq!(now(&queue), Some("a"));
+        for priority in [Priority::Related, Priority::Object, Priority::Resync] {
+            queue.add("a", priority);
+        }
+        queue.add("b", Priority::Related);
+        queue.done(&"a");
+        assert_eq!([now(&queue), now(&queue)], [Some("a"), Some("b")]);
     }
 
     /// Returns how many times were observed, and their sum in whole seconds.
@@ -401,7 +463,7 @@ mod tests {
         let seconds = |number| tokio::time::sleep(Duration::from_secs(number));
         queue.add("a", Priority::Resync);
         seconds(2).await;
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
         assert_eq!(meter.adds.get(), 1, "it was queued");
         assert_eq!(now(&queue), Some("a"));
         assert_eq!(
@@ -410,8 +472,8 @@ mod tests {
             "since it was added, not since it overtook"
         );
         seconds(3).await;
-        queue.add("a", Priority::Change);
-        queue.add("a", Priority::Change);
+        queue.add("a", Priority::Related);
+        queue.add("a", Priority::Related);
         assert_eq!(meter.adds.get(), 2, "once more after that");
         let work = queue.work();
         assert_eq!(

@@ -57,6 +57,7 @@ impl Runner {
             () = ready => {}
             () = queue.closed() => return,
         }
+        queue.open();
         let open = Arc::new(OpenNamespaces::default());
         let resyncs = async {
             self.synced(|_| true).await;

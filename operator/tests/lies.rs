@@ -95,6 +95,10 @@ fn creates(kind: Kind) -> Requests {
     Requests::with(&[Verb::Create]).on(kind.plural())
 }
 
+fn patches(plural: &str) -> Requests {
+    Requests::with(&[Verb::Patch]).on(plural)
+}
+
 /// The Status with which the API server says that it has forgotten a place in its stream.
 fn expired() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired",

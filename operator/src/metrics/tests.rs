@@ -41,7 +41,7 @@ fn everything() -> String {
     metrics.leads(true);
     metrics.certificate_expires_at(Some(1_800_000_000));
     let queue = controllers[0].controller.queue();
-    queue.add(Key::new("default", "web"), Priority::Change);
+    queue.add(Key::new("default", "web"), Priority::Related);
     metrics.render(&controllers)
 }
 

@@ -75,7 +75,7 @@ impl<S: Send + 'static> ProbeEventFetcher<S> {
         };
         if let Some(answer) = answer {
             if self.states.found_probe_events(&key, &question, answer) {
-                self.queue.add(key, Priority::Change);
+                self.queue.add(key, Priority::Related);
             }
         } else if let Some(wait) = self.states.missed_probe_events(&key, &question) {
             self.queue.add_after(key, wait);

@@ -416,7 +416,7 @@ fn waking_sources(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
     let (stores, wake) = (stores.clone(), waking(queue));
     Arc::new(move |queues, priority| {
         let sources = queues.iter().flat_map(|key| AppQueue::note(&stores, key)).collect();
-        wake(sources, Priority::Change);
+        wake(sources, Priority::Related);
         wake(queues, priority);
     })
 }

@@ -254,7 +254,7 @@ impl<K: Stored> StatusWriter<K> {
 
     /// Queues another object that a change of this one concerns.
     pub fn wake(&self, key: Key) {
-        self.queue.add(key, Priority::Change);
+        self.queue.add(key, Priority::Related);
     }
 
     async fn write_status(

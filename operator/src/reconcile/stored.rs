@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crd::{AppDeploy, AppQueue, PodSet};
 use kube::discovery::ApiResource;
 
-use crate::informer::{Informer, Need, Select, Source, Wake};
+use crate::informer::{Informer, Need, Select, Source, Wake, preferring};
 use crate::key::Key;
 use crate::primary::{Primary, ReadyState, Root};
 use crate::stores::{Store, Stores};
@@ -69,7 +69,7 @@ pub fn informer<K: Stored>(stores: &Stores, need: Need, wake: Wake) -> Informer 
         select: Select::All,
         need,
         store: K::store(stores).clone(),
-        wake,
+        wake: preferring(wake),
         on_vanish: None,
     };
     source.into()

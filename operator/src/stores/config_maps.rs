@@ -158,7 +158,7 @@ mod tests {
             maps.wake_with(kind, Arc::new(wake));
         }
         let change = |namespace: &str, name: &str| {
-            maps.wake(&[Key::new(namespace, name)], Priority::Change);
+            maps.wake(&[Key::new(namespace, name)], Priority::Related);
             std::mem::take(&mut *woken.lock().unwrap())
         };
         let key = Key::new("shop", "web");

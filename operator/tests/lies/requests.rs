@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     APP, DEPLOYMENT, INGRESS, Kind, Namespace, PATIENCE, QUEUE, QUIET, SERVICE, is_long, is_observed, ready, web,
 };
-use crate::lies::{Stage, creates, of, watches};
+use crate::lies::{Stage, creates, of, patches, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
 #[test]
@@ -86,6 +86,50 @@ fn retry_after_is_respected() {
     let waited = posts[1].at - posts[0].at;
     assert!(waited >= Duration::from_secs(6), "{waited:?}");
     assert!(waited < Duration::from_secs(20), "{waited:?}");
+}
+
+/// An author does not wait until the operator has reported the pods of all other apps, for example when a node fails. Remedy:
+/// `Priority::Object`.
+#[test]
+fn change_of_an_app_overtakes_reports_about_other_apps() {
+    let stage = Stage::scripted("backlog", &["--concurrency", "1"], |_| {});
+    stage.operator.until_ready();
+    let others: Vec<String> = (0..10).map(|number| format!("other-{number}")).collect();
+    for name in others.iter().map(String::as_str).chain(["busy", "shop"]) {
+        stage.shop.settled_app(name, web());
+    }
+    let newer = || json!({"image": "nginx:1.28"});
+    let since = stage.asked();
+    let held = stage
+        .proxy
+        .add(Rule::new(patches("deployments").named("busy"), Action::Hold));
+    stage.shop.set("busy", newer());
+    stage.until_asked(since, &patches("deployments").named("busy"), 1);
+    for name in &others {
+        stage.shop.pods_become_ready(name);
+    }
+    let waiting = |depth: usize| {
+        let metric = format!("workqueue_depth{{name=\"appdeploy\"}} {depth}\n");
+        stage
+            .operator
+            .until("/metrics", "the apps wait for the worker", |_, metrics| {
+                metrics.contains(&metric)
+            });
+    };
+    waiting(others.len());
+    stage.shop.set("shop", newer());
+    waiting(others.len() + 1);
+    stage.proxy.remove(held);
+    for name in &others {
+        stage.shop.until(APP, name, "its pods are reported", |app| {
+            app["status"]["readyReplicas"] == 1
+        });
+    }
+    let asked = stage.until_asked(since, &patches("deployments").named("shop"), 1);
+    let overtaken = of(&stage.proxy.records()[since..], &patches("appdeploys/status"));
+    let before = overtaken.iter().filter(|report| report.at < asked[0].at);
+    // That of the busy app, and one in its turn.
+    assert!(before.count() <= 2, "{overtaken:?}");
 }
 
 /// B7: an answer 200 that is not one. Whether the write was carried out or not, it is carried out once in the end.

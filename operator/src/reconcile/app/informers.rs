@@ -125,7 +125,7 @@ fn waking_claimants(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
             let note = || AppDeploy::note(&stores, app);
             wake(
                 guarded(AppDeploy::NAMES.plural, app, note).unwrap_or_default(),
-                priority,
+                priority.min(Priority::Related),
             );
         }
         wake(apps, priority);
