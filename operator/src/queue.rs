@@ -281,7 +281,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         self.taken = self.taken.wrapping_add(1);
         let order = match self.taken % SHARE {
-            0 => [Priority::Resync, Priority::Related, Priority::Object],
+            0 => [Priority::Resync, Priority::Object, Priority::Related],
             1 => [Priority::Related, Priority::Object, Priority::Resync],
             _ => [Priority::Object, Priority::Related, Priority::Resync],
         };
@@ -428,6 +428,20 @@ mod tests {
         assert_eq!(taken.len(), 38, "each once");
         let first = taken.iter().position(|key| key.starts_with("related"));
         assert!(first.is_some_and(|at| 1 < at && at < 8), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turn_of_a_priority_without_keys_is_not_that_of_another() {
+        let queue = Queue::default();
+        let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+        for name in &names {
+            queue.add(name.as_str(), Priority::Object);
+        }
+        for name in ["a", "b", "c"] {
+            queue.add(name, Priority::Related);
+        }
+        let taken = all(&queue);
+        assert_eq!(taken[..10], ["a", "0", "1", "2", "3", "4", "5", "6", "b", "7"]);
     }
 
     #[tokio::test(start_paused = true)]

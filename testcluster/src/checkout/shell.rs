@@ -184,14 +184,26 @@ mod tests {
     #[test]
     fn script_that_does_not_end_is_ended_with_its_jobs() {
         let folder = tempfile::tempdir().unwrap();
-        let ended = folder.path().join("ended");
+        let (ready, ended) = (folder.path().join("ready"), folder.path().join("ended"));
         let script = format!(
-            "trap 'kill $(jobs -p); touch {}' EXIT\nsleep 600 &\necho waiting\nwhile :; do sleep 0.1; done",
-            ended.display()
+            "trap 'kill $(jobs -p); touch {}' EXIT\nsleep 600 &\ntouch {}\nwhile :; do sleep 0.1; done",
+            ended.display(),
+            ready.display()
         );
-        let error = shell(Duration::from_secs(1)).run(&script).unwrap_err().to_string();
-        assert!(error.contains("did not end within 1 s:\nwaiting\n"), "{error}");
+        let mut child = shell(LIMIT).command(&script).spawn().unwrap();
+        let begin = Instant::now();
+        while !ready.exists() {
+            assert!(begin.elapsed() < LIMIT, "it does not begin");
+            thread::sleep(POLL_INTERVAL);
+        }
+        assert_eq!(wait(&mut child, Duration::ZERO).unwrap(), None);
         assert!(ended.exists());
+    }
+
+    #[test]
+    fn limit_is_reported() {
+        let error = shell(Duration::ZERO).run("sleep 600").unwrap_err().to_string();
+        assert!(error.starts_with("`sleep 600` did not end within 0 s:\n"), "{error}");
     }
 
     #[test]
