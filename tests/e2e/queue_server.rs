@@ -28,6 +28,8 @@ impl QueueServer {
         let folder = tempfile::tempdir().context("failed to create a folder")?;
         let mut command = Command::new(checkout.program("testcluster"));
         command.arg("--state-dir").arg(checkout.state()).arg("queue-server");
+        // It is always installed, as on a machine where nothing is cached.
+        command.env("APPDEPLOY_CACHE", folder.path().join("cache"));
         let mut process =
             Process::spawn(&command, &folder.path().join("log")).context("failed to run the queue server")?;
         let (node, start) = (environment.node()?, Instant::now());

@@ -23,6 +23,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Becomes a process in the network of the node that runs [`run`].
 pub(crate) fn enter(layout: &Layout) -> Result<()> {
     let node = Node::running(&layout.state).context("the node does not run: `make cluster` starts it")?;
+    // The network of the node has no way out.
+    ElasticMq::install()?;
     let program = std::env::current_exe().context("the path of this program is unknown")?;
     let mut nsenter = Command::new("nsenter");
     nsenter

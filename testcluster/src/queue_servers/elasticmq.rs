@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -31,6 +31,14 @@ const HEALTH: &str = "/health";
 pub struct ElasticMq(QueueServer);
 
 impl ElasticMq {
+    /// Downloads it if need be, which needs the network of the machine. Returns its folder.
+    ///
+    /// # Errors
+    /// When Maven fails, or a file is not the expected one.
+    pub fn install() -> Result<PathBuf> {
+        ensure_installed("elasticmq", FILES, download)
+    }
+
     /// Starts it on a free port of `ip`, which is also in the URLs of its queues. Returns when it is ready.
     ///
     /// # Errors
@@ -50,7 +58,7 @@ impl ElasticMq {
     fn start_with(
         start: impl FnOnce(&dyn Fn(SocketAddr, &Path) -> Result<Command>) -> Result<QueueServer>,
     ) -> Result<Self> {
-        let folder = ensure_installed("elasticmq", FILES, download)?;
+        let folder = Self::install()?;
         let server = start(&|address, scratch| {
             let settings = scratch.join("elasticmq.conf");
             fs::write(&settings, configuration(address)).context("failed to write its configuration")?;
