@@ -108,6 +108,11 @@ fn pod_deleted_during_an_outage_of_the_watch_is_recreated() {
 fn pod_that_lost_its_label_during_an_outage_of_the_watch_is_released() {
     let stage = Stage::new("pod-unlabelled");
     orphan(&stage.shop, "orphan");
+    // Otherwise it may learn of the set first, and create a pod.
+    let cached = "appdeploy_cached_objects{resource=\"podset-pods\"} 1\n";
+    stage
+        .operator
+        .until("/metrics", "the pod is cached", |_, metrics| metrics.contains(cached));
     stage.shop.podset_of("web", json!({}), &["orphan"]);
     expire_position(&stage, || {
         stage.shop.label_pod("orphan", crd::label::PODSET, json!(null));
