@@ -23,10 +23,11 @@ struct Field {
 
 impl Field {
     fn is_in(&self, object: &Value) -> bool {
-        object
-            .pointer(self.parent)
-            .and_then(|fields| fields.get(self.name))
-            .is_some()
+        self.value(object).is_some()
+    }
+
+    fn value<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        object.pointer(self.parent)?.get(self.name)
     }
 }
 
@@ -69,9 +70,15 @@ fn restore_removed(object: &mut Value, field: &Field) {
 
 /// Whether a live child still has a removed default.
 fn has_removed(wanted: &Value, live: &Digest, field: &Field) -> bool {
-    let mut with_default = wanted.clone();
-    restore_removed(&mut with_default, field);
-    field.is_in(&with_default) && live.lacks_where(&with_default, |path| path == field.path).is_none()
+    let has_parent = wanted.pointer(field.parent).is_some_and(Value::is_object);
+    let default = field.value(wanted).unwrap_or(&wanted["metadata"]["name"]);
+    has_parent && default.as_str().is_some_and(|text| live.has(field.path, text))
+}
+
+/// Whether a live child lacks an added default.
+fn lacks_added(wanted: &Value, live: &Digest, field: &Field) -> bool {
+    let default = field.value(wanted).and_then(Value::as_str);
+    default.is_some_and(|text| !live.has(field.path, text))
 }
 
 /// Returns the [`stable_hash`](crate::digest::stable_hash) of an object as the oldest version of the operator writes it, so that the
@@ -100,8 +107,7 @@ pub fn previous(before: &Value, live: &Digest) -> Value {
 /// the current defaults, or its pods change anyway, this is the desired object as rendered.
 #[must_use]
 pub fn defer<'a>(wanted: &'a Value, live: &Digest) -> Cow<'a, Value> {
-    let is_added = |path: &str| ADDED.iter().any(|field| field.path == path);
-    let lacks_added = live.lacks_where(wanted, is_added).is_some();
+    let lacks_added = ADDED.iter().any(|field| lacks_added(wanted, live, field));
     let removed: Vec<&Field> = REMOVED
         .iter()
         .filter(|field| has_removed(wanted, live, field))

@@ -58,6 +58,11 @@ impl Digest {
         Self(leaves.into())
     }
 
+    /// Whether this object has a field with this path in a digest and this text.
+    pub(crate) fn has(&self, path: &str, text: &str) -> bool {
+        self.0.binary_search(&leaf(path, text)).is_ok()
+    }
+
     /// Returns the path of the first field of `wanted` that this object lacks or has with another value.
     #[must_use]
     pub fn lacks(&self, wanted: &Value) -> Option<String> {
@@ -75,7 +80,7 @@ impl Digest {
     pub fn lacking(&self, wanted: &Value, counts: impl Fn(&str) -> bool) -> Vec<String> {
         let mut lacking = Vec::new();
         visit(wanted, &mut |path, value| {
-            if counts(path) && self.0.binary_search(&leaf(path, value)).is_err() {
+            if counts(path) && !self.has(path, value) {
                 lacking.push(path.to_owned());
             }
         });
