@@ -1,8 +1,8 @@
 //! The work queue: which objects of a kind are reconciled, in which order, and not before which time.
 //!
 //! First in, first out, within each [`Priority`]. A key is queued once, and is never taken twice concurrently; if it is added while
-//! it is taken, it is queued again when that is done. kube's own scheduler picks in no particular order, has one backoff for all objects, and no bound
-//! (docs/adr/0002).
+//! it is taken, it is queued again when that is done. kube's own scheduler picks in no particular order, has one backoff for all
+//! objects, and no bound (docs/adr/0002).
 
 mod meter;
 
