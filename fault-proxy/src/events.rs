@@ -1,4 +1,4 @@
-//! The body of a watch, event by event: one line of JSON each.
+//! The body of a watch, event by event: a line of JSON, or a message in protobuf after its length.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use http_body_util::channel::{Channel, Sender};
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::oneshot;
 
+use crate::encoding::Encoding;
 use crate::error::{Body, BoxError, injected};
 use crate::request::Request;
 use crate::script::{Script, Verdict, Watch};
@@ -15,6 +16,7 @@ use crate::script::{Script, Verdict, Watch};
 /// breaks after this many events.
 pub(crate) fn filter(
     upstream: Incoming,
+    encoding: Encoding,
     (place, request): (usize, Request),
     watch: Watch,
     cut: Option<usize>,
@@ -23,6 +25,7 @@ pub(crate) fn filter(
     let (sender, body) = Channel::new(1);
     let (held, let_go) = oneshot::channel::<()>();
     let mut stream = Stream {
+        encoding,
         place,
         number: watch.number,
         request,
@@ -61,6 +64,7 @@ enum End {
 }
 
 struct Stream {
+    encoding: Encoding,
     place: usize,
     number: usize,
     request: Request,
@@ -80,8 +84,8 @@ impl Stream {
             };
             let Ok(frame) = frame else { return End::Broken };
             pending.extend_from_slice(&frame.into_data().unwrap_or_default());
-            while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-                let event: Vec<u8> = pending.drain(..=end).collect();
+            while let Some(end) = self.encoding.find(&pending) {
+                let event: Vec<u8> = pending.drain(..end).collect();
                 if let Some(end) = self.pass(event).await {
                     return end;
                 }
@@ -92,18 +96,18 @@ impl Stream {
 
     /// Passes or drops one event; returns how the watch ends, if it does.
     async fn pass(&mut self, event: Vec<u8>) -> Option<End> {
-        let read = serde_json::from_slice(&event).unwrap_or_default();
+        let head = self.encoding.head(&event);
         // Subscribed before the rules are read, so that no change is missed in between.
         let mut rules = self.script.rules();
         let verdict = loop {
-            match self.script.decide_event(&self.request, self.number, &read) {
+            match self.script.decide_event(&self.request, self.number, &head) {
                 Verdict::Hide => return None,
                 Verdict::Freeze => rules.changed().await.ok()?,
                 verdict @ (Verdict::Pass | Verdict::Replay) => break verdict,
             }
         };
         let event = Bytes::from(event);
-        if read.get("type").is_some_and(|kind| kind != "BOOKMARK") {
+        if !matches!(&*head.kind, "" | "BOOKMARK") {
             self.told.push(event.clone());
             self.script.tells(self.place);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -13,6 +13,7 @@ use crate::RuleId;
 use crate::action::{Action, Answer, Edit, Point};
 use crate::connection::Connection;
 use crate::edit::apply;
+use crate::encoding::Encoding;
 use crate::error::{Body, BoxError, injected};
 use crate::events::filter;
 use crate::request::{Request, Verb};
@@ -95,9 +96,9 @@ impl Exchange {
                 tokio::time::sleep(delay).await;
                 self.pass(None).await
             }
-            Action::Edit(edits) => edit(self.send().await?, &edits).await,
+            Action::Edit(edits) => edit(self.with_json().send().await?, &edits).await,
             Action::ServeList(nth) => Ok(match script.list(&self.read, nth) {
-                Some(body) => write(&Answer::new(200, body)),
+                Some(body) => Response::new(full(body)),
                 None => wrong(&format!("there were fewer than {nth} of these lists")),
             }),
             Action::Lag(missing) => {
@@ -142,6 +143,16 @@ impl Exchange {
         }
     }
 
+    /// Requests JSON, which can be edited, if the client also reads protobuf.
+    fn with_json(mut self) -> Self {
+        let accepted = self.request.headers().get(ACCEPT).and_then(|types| types.to_str().ok());
+        if accepted.is_some_and(|types| types.ends_with(", application/json")) {
+            let json = HeaderValue::from_static("application/json");
+            self.request.headers_mut().insert(ACCEPT, json);
+        }
+        self
+    }
+
     async fn send(self) -> Result<Response<Incoming>, BoxError> {
         let response = self.connection.send(self.request).await?;
         self.script.answered(self.place, Some(response.status().as_u16()), None);
@@ -174,7 +185,16 @@ impl Exchange {
         match read.verb {
             Verb::Watch => {
                 let watch = script.open(read.clone());
-                Ok(response.map(|body| filter(body, (place, read), watch, cut, script)))
+                let content = response
+                    .headers()
+                    .get(CONTENT_TYPE)
+                    .map_or(&[][..], HeaderValue::as_bytes);
+                let encoding = if content.starts_with(b"application/vnd.kubernetes.protobuf") {
+                    Encoding::Protobuf
+                } else {
+                    Encoding::Json
+                };
+                Ok(response.map(|body| filter(body, encoding, (place, read), watch, cut, script)))
             }
             Verb::List => {
                 let (parts, body) = response.into_parts();

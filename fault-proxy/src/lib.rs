@@ -29,6 +29,7 @@
 mod action;
 mod connection;
 mod edit;
+mod encoding;
 mod error;
 mod events;
 mod forward;

@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 use tokio::sync::{Notify, watch};
 
 use crate::action::{Action, Answer};
+use crate::encoding::Head;
 use crate::request::Request;
 use crate::rule::Rule;
 use crate::selection::Requests;
@@ -183,11 +184,9 @@ impl Script {
     }
 
     /// Returns the answer to the `nth` of the same lists, counted from 1.
-    pub(crate) fn list(&self, request: &Request, nth: usize) -> Option<String> {
+    pub(crate) fn list(&self, request: &Request, nth: usize) -> Option<Bytes> {
         let of = (request.path.clone(), request.query.clone());
-        let state = self.state();
-        let body = state.lists.get(&of)?.get(nth.checked_sub(1)?)?;
-        String::from_utf8(body.to_vec()).ok()
+        self.state().lists.get(&of)?.get(nth.checked_sub(1)?).cloned()
     }
 
     /// Stores the answer to a read of a queue service.
@@ -242,7 +241,7 @@ impl Script {
     }
 
     /// Decides about an event of the watch with this number. Called again for the same event only after `Freeze`.
-    pub(crate) fn decide_event(&self, request: &Request, watch: usize, event: &serde_json::Value) -> Verdict {
+    pub(crate) fn decide_event(&self, request: &Request, watch: usize, event: &Head) -> Verdict {
         let mut state = self.state();
         self.written.notify_all();
         let mut rules = state.standing(request);

@@ -1,5 +1,6 @@
 //! Matchers for requests and events: plain values.
 
+use crate::encoding::Head;
 use crate::request::{Request, Verb};
 
 /// A set of requests: those that match all conditions.
@@ -113,11 +114,9 @@ impl Events {
         }
     }
 
-    /// Returns whether `event`, a line of a watch, is one of them.
-    pub(crate) fn contain(&self, event: &serde_json::Value) -> bool {
-        let wanted = |wanted: &Option<String>, pointer: &str| {
-            wanted.is_none() || event.pointer(pointer).and_then(serde_json::Value::as_str) == wanted.as_deref()
-        };
-        wanted(&self.kind, "/type") && wanted(&self.name, "/object/metadata/name")
+    /// Returns whether an event is one of them.
+    pub(crate) fn contain(&self, event: &Head) -> bool {
+        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        is(&self.kind, &event.kind) && is(&self.name, &event.name)
     }
 }
