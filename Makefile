@@ -139,7 +139,7 @@ kube-bin: testcluster ## Fetch or build Kubernetes' programs if need be; the las
 
 ##@ Develop
 
-.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-oldest test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-scale bench-start lint run manifests picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos check-seeded seeded-sources
+.PHONY: build testcluster tools test test-parts test-stories test-format test-units test-api test-operator test-others test-e2e causes test-oldest test-long faults reliability seeded fuzz recovery bench bench-apps bench-memory bench-podset bench-queues bench-scale bench-start lint run manifests protobuf picture reference performance check-manifests check-rights check-deny check-typos check-go check-macos check-seeded seeded-sources
 # Quiet, except for the first time, which takes minutes.
 build: ## Build the plugin, the operator and the commands of this checkout into target/bin
 	@quiet=--quiet; test -x "$(BUILT)/kubectl-appdeploy" || { quiet=; \
@@ -315,6 +315,13 @@ run: tools reachable ## Run the operator outside the cluster, with your own righ
 manifests: ## Generate the CRDs in config/crd from the types in crd/
 	cargo run --quiet --package crd --example manifests config/crd crd/revision
 
+# The fields of objects as protobuf, and examples with all of them.
+PROTOBUF_FIELDS = (cd operator/protobuf && CGO_ENABLED=0 go run -trimpath .) | rustfmt --edition 2024 --config max_width=120
+PROTOBUF_EXAMPLES = (cd operator/protobuf && CGO_ENABLED=0 go run -trimpath . examples)
+protobuf: ## Generate how objects of Kubernetes are read as protobuf, from k8s.io/api (needs Go)
+	$(PROTOBUF_FIELDS) >operator/src/protobuf/fields.rs
+	$(PROTOBUF_EXAMPLES) >operator/src/protobuf/examples.json
+
 picture: tools ## Record the session of the README on the real node, into docs/session.svg
 	E2E_IMAGE=$(IMG) APPDEPLOY_PICTURE="$(CURDIR)/docs/session.svg" cargo test --quiet --workspace --test e2e -- picture
 
@@ -361,11 +368,16 @@ check-typos:
 		cargo install --quiet --locked --root "$(CACHE)/typos-$(TYPOS_VERSION)" typos-cli@$(TYPOS_VERSION); }
 	"$(TYPOS)"
 
-# The operator in Go of the benchmark, with the flags of its build, so that Go compiles its dependencies once.
+# The operator in Go of the benchmark, with the flags of its build, so that Go compiles its dependencies once; and what
+# `make protobuf` would write.
 check-go:
 	@if command -v go >/dev/null; \
-		then cd bench/peer-go && test -z "$$(gofmt -l . | tee /dev/stderr)" && CGO_ENABLED=0 go vet -trimpath . && CGO_ENABLED=0 go test -trimpath .; \
-		else echo 'bench/peer-go: not checked, Go is not installed'; fi
+		then test -z "$$(gofmt -l bench/peer-go operator/protobuf | tee /dev/stderr)" \
+			&& (cd bench/peer-go && CGO_ENABLED=0 go vet -trimpath . && CGO_ENABLED=0 go test -trimpath .) \
+			&& (cd operator/protobuf && CGO_ENABLED=0 go vet -trimpath .) \
+			&& $(PROTOBUF_FIELDS) | diff - operator/src/protobuf/fields.rs \
+			&& $(PROTOBUF_EXAMPLES) | diff - operator/src/protobuf/examples.json; \
+		else echo 'bench/peer-go, operator/protobuf: not checked, Go is not installed'; fi
 
 # The commands around the local cluster compile for macOS, where the nodes are fake. C code of dependencies is not compiled for it.
 MAC := aarch64-apple-darwin

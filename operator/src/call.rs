@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use kube::api::PatchParams;
 use kube::client::Body;
 use kube::core::{Status, request, response::reason};
@@ -18,6 +19,7 @@ use crate::attempt;
 use crate::client::DEADLINE;
 use crate::lease::{Fence, Fenced};
 use crate::metrics::Metrics;
+use crate::protobuf;
 use crate::watch::chain;
 
 /// Sends requests, and counts them.
@@ -46,6 +48,21 @@ impl Caller {
         resource: &'static str,
         request: Result<http::Request<Vec<u8>>, request::Error>,
     ) -> Result<T, CallError> {
+        let parse = |answer: Bytes| serde_json::from_slice(&answer).map_err(|error| chain(&error));
+        self.send_and_parse(verb, resource, request, parse).await
+    }
+
+    /// Like [`Caller::send`], with a parser of the answer, which returns why it can't be parsed.
+    ///
+    /// # Errors
+    /// Returns whether the API server refused, or did not answer.
+    pub async fn send_and_parse<T>(
+        &self,
+        verb: &'static str,
+        resource: &'static str,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+        parse: impl FnOnce(Bytes) -> Result<T, String>,
+    ) -> Result<T, CallError> {
         let request = request.map_err(|error| CallError::Lost(error.to_string()))?;
         let left = attempt::time_left(DEADLINE);
         if left.is_zero() {
@@ -54,7 +71,7 @@ impl Caller {
         }
         let span = span(verb, resource);
         let start = Instant::now();
-        let exchange = self.exchange(request).instrument(span.clone());
+        let exchange = self.exchange(request, parse).instrument(span.clone());
         let answer = if matches!(verb, "get" | "list") {
             timeout(left, exchange).await.map_err(|_| Fenced::TimedOut(left))
         } else {
@@ -90,24 +107,36 @@ impl Caller {
     }
 
     /// Sends a request and reads the answer. kube's own `request` hides the headers, and with them `Retry-After`.
-    async fn exchange<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
+    async fn exchange<T>(
+        &self,
+        request: http::Request<Vec<u8>>,
+        parse: impl FnOnce(Bytes) -> Result<T, String>,
+    ) -> Result<T, CallError> {
         let lost = |error: &dyn std::error::Error| CallError::Lost(chain(error));
         let sent = self.client.send(request.map(Body::from)).await;
         let (head, body) = sent.map_err(|error| lost(&error))?.into_parts();
         let body = body.collect().await.map_err(|error| lost(&error))?.to_bytes();
         if !(head.status.is_client_error() || head.status.is_server_error()) {
-            return serde_json::from_slice(&body).map_err(|error| lost(&error));
+            return parse(body).map_err(CallError::Lost);
         }
         if let Some(wait) = retry_after(head.status, &head.headers) {
             attempt::throttled(wait);
         }
-        // A proxy in front of the API server does not answer with a Status.
-        let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&body);
-            Status::failure(text.trim(), "Failed to parse error data").with_code(head.status.as_u16())
-        });
-        Err(CallError::Refused(status.boxed()))
+        Err(CallError::Refused(status(&body, head.status).boxed()))
     }
+}
+
+/// Reads an error of the API server, as JSON or protobuf. A proxy in front of it may answer with text.
+pub(crate) fn status(body: &[u8], code: StatusCode) -> Status {
+    let status = match protobuf::Answer::of(body) {
+        Some(answer) => answer.and_then(protobuf::Answer::status).ok(),
+        None => serde_json::from_slice(body).ok(),
+    };
+    let status = status.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(body);
+        Status::failure(text.trim(), "Failed to parse error data")
+    });
+    status.with_code(code.as_u16())
 }
 
 /// Returns how long an overloaded API server asks to wait, in seconds. Proxies may answer with a date, which is ignored: the backoff

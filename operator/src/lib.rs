@@ -29,6 +29,7 @@ pub mod object_state;
 pub mod open_namespaces;
 pub mod pages;
 pub mod primary;
+pub mod protobuf;
 pub mod queue;
 pub mod reconcile;
 pub mod reduced;

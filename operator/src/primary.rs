@@ -203,8 +203,8 @@ impl<K: Primary> Reduce for Root<K> {
         let version = meta.resource_version.clone().unwrap_or_default();
         let whole = || -> Result<K, Unusable> {
             let spec = spec.ok_or_else(|| Unusable::schema("missing field `spec`".to_owned()))?;
-            if check_size(spec.get().len()).is_err() {
-                return Err(Unusable::TooLarge(spec.get().len()));
+            if check_size(spec.bytes()).is_err() {
+                return Err(Unusable::TooLarge(spec.bytes()));
             }
             let mut object = K::default();
             *object.spec_mut() = read(spec).map_err(Unusable::schema)?;

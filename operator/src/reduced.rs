@@ -1,7 +1,7 @@
 //! Objects that are reduced to what is kept of them while they are parsed.
 //!
 //! A list or a watch would otherwise hold whole objects as trees, which take up to fifty times the bytes that they were sent
-//! in, and anyone who may create an object chooses those bytes. Here all but the metadata stays text until it is reduced, large
+//! in, and anyone who may create an object chooses those bytes. Here all but the metadata stays encoded until it is reduced, large
 //! objects one at a time, and parts above a limit are not parsed at all.
 
 use std::borrow::Cow;
@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use crate::cache::{Equivalent, Item};
 use crate::guard::guarded;
 use crate::key::Key;
+use crate::protobuf::{self, Encoded, Message};
 
 /// Objects larger than this are reduced one at a time.
 const LARGE: usize = 64 * 1024;
@@ -37,6 +38,12 @@ pub trait Reduce: Send + Sync + 'static {
     /// Returns the plural name of the kind.
     fn resource() -> &'static str;
 
+    /// Returns the message of its objects in protobuf, if they are read as that.
+    #[must_use]
+    fn message() -> Option<&'static Message> {
+        None
+    }
+
     /// Returns the reduced object; `None` if it is not to be cached.
     fn reduce(object: Parts<'_>) -> Option<Item<Self::Value>>;
 }
@@ -47,11 +54,37 @@ pub struct Parts<'a> {
     /// The metadata, without the fields that managers own.
     pub meta: ObjectMeta,
     /// The spec.
-    pub spec: Option<&'a RawValue>,
+    pub spec: Option<Part<'a>>,
     /// The status.
-    pub status: Option<&'a RawValue>,
-    /// The other fields of the top level.
-    others: Vec<(Cow<'a, str>, &'a RawValue)>,
+    pub status: Option<Part<'a>>,
+    /// The other fields of the top level. None are read from protobuf.
+    others: Vec<(Cow<'a, str>, Part<'a>)>,
+}
+
+/// A part of an object, as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// As JSON.
+    Json(&'a RawValue),
+    /// As protobuf.
+    Protobuf(Encoded<'a>),
+}
+
+impl Part<'_> {
+    /// Returns the number of its bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Json(text) => text.get().len(),
+            Self::Protobuf(message) => message.bytes(),
+        }
+    }
+}
+
+impl<'a, 'de: 'a> Deserialize<'de> for Part<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(Self::Json)
+    }
 }
 
 impl<'a> Parts<'a> {
@@ -63,9 +96,32 @@ impl<'a> Parts<'a> {
         serde_json::from_str(text.get())
     }
 
+    /// Parses the metadata of an answer in protobuf, whose object has this message. A Status, the answer to a deletion, has no parts.
+    pub(crate) fn of_answer(answer: protobuf::Answer<'a>, message: &'static Message) -> Result<Self, protobuf::Error> {
+        match answer.kind {
+            "Status" => Ok(Self::default()),
+            _ => Self::of_message(answer.object(message)),
+        }
+    }
+
+    /// Parses the metadata of an object in protobuf.
+    pub(crate) fn of_message(object: Encoded<'a>) -> Result<Self, protobuf::Error> {
+        let mut parts = Self::default();
+        object.messages(|name, message| {
+            match name {
+                "metadata" => parts.meta = message.read::<RawMeta>()?.into_meta(),
+                "spec" => parts.spec = Some(Part::Protobuf(message)),
+                "status" => parts.status = Some(Part::Protobuf(message)),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
     /// Returns a field of the top level.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&'a RawValue> {
+    pub fn field(&self, name: &str) -> Option<Part<'a>> {
         match name {
             "spec" => self.spec,
             "status" => self.status,
@@ -82,7 +138,7 @@ impl<'a> Parts<'a> {
     pub fn bytes(&self) -> usize {
         let others = self.others.iter().map(|(_, value)| value);
         let all = others.chain(&self.spec).chain(&self.status);
-        all.map(|part| part.get().len()).sum()
+        all.map(|part| part.bytes()).sum()
     }
 }
 
@@ -160,8 +216,13 @@ impl<R: Reduce> Reduced<R> {
     /// # Errors
     /// When it is not an object of the API.
     pub fn parse(text: &RawValue) -> Result<Self, serde_json::Error> {
-        let parts = Parts::parse(text)?;
-        Ok(Self {
+        Parts::parse(text).map(Self::of)
+    }
+
+    /// Reduces an object.
+    #[must_use]
+    pub fn of(parts: Parts<'_>) -> Self {
+        Self {
             meta: ObjectMeta {
                 name: parts.meta.name.clone(),
                 namespace: parts.meta.namespace.clone(),
@@ -170,7 +231,7 @@ impl<R: Reduce> Reduced<R> {
                 ..ObjectMeta::default()
             },
             outcome: reduce::<R>(parts),
-        })
+        }
     }
 }
 
@@ -230,16 +291,32 @@ impl<R: Reduce> Resource for Reduced<R> {
     }
 }
 
-/// Parses a part of an object. The error has no position in the text, which the caller never sees.
+/// Parses a part of an object of a kind that is always read as JSON. The error has no position in the text, which the caller never
+/// sees.
 ///
 /// # Errors
 /// When the part does not have the type.
-pub fn read<T: DeserializeOwned>(part: &RawValue) -> Result<T, String> {
-    serde_json::from_str(part.get()).map_err(|error| {
+pub fn read<T: DeserializeOwned>(part: Part<'_>) -> Result<T, String> {
+    let Part::Json(text) = part else {
+        return Err("it is not JSON".to_owned());
+    };
+    serde_json::from_str(text.get()).map_err(|error| {
         let text = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
         text.strip_suffix(&position).unwrap_or(&text).to_owned()
     })
+}
+
+/// Parses a part of an object of any kind. Apart from [`read`], since each type that is read from both forms takes as much of the
+/// program again.
+///
+/// # Errors
+/// When the part does not have the type.
+pub fn read_either<T: DeserializeOwned>(part: Part<'_>) -> Result<T, String> {
+    match part {
+        Part::Json(_) => read(part),
+        Part::Protobuf(message) => message.read().map_err(|error| error.to_string()),
+    }
 }
 
 /// The metadata of an object, without the fields that its managers own.

@@ -20,6 +20,7 @@ use crate::cache::{Cache, Equivalent, Item};
 use crate::key::Key;
 use crate::liveness::Liveness;
 use crate::primary::Root;
+use crate::protobuf::Encoding;
 use crate::reduced::{Parts, Reduce, read};
 use crate::watch::Health;
 use children::Children;
@@ -40,6 +41,8 @@ pub struct Store<T> {
     pub health: Health,
     /// Its loops, for the liveness probe.
     pub liveness: Liveness,
+    /// How objects are requested.
+    pub encoding: Encoding,
 }
 
 impl<T: Clone> Default for Store<T> {
@@ -48,6 +51,7 @@ impl<T: Clone> Default for Store<T> {
             cache: Cache::default(),
             health: Health::default(),
             liveness: Liveness::default(),
+            encoding: Encoding::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ mod collection;
 mod error;
 mod event;
 mod health;
-mod lines;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod versions;
@@ -28,6 +28,7 @@ use tracing::{debug, info, warn};
 use crate::cache::Vanished;
 use crate::key::Key;
 use crate::liveness::Pulse;
+use crate::protobuf;
 use crate::queue::Priority;
 use crate::reduced::{Outcome, Reduce, Reduced, reduce};
 use crate::stores::Store;
@@ -39,10 +40,11 @@ pub(crate) use error::Error as WatchError;
 use error::Error;
 pub use error::chain;
 pub(crate) use event::Event;
-use event::{Object, PageMeta, read_page};
+use event::{Object, PageMeta, read_message_page, read_page};
 use health::Obstacle;
 pub use health::{Health, Scope};
-pub(crate) use lines::Lines;
+pub(crate) use stream::EventStream;
+use stream::Framing;
 use versions::VersionPage;
 
 /// A watch of one kind.
@@ -74,7 +76,7 @@ struct Position {
     /// The version up to which everything was reported.
     version: String,
     /// The events after it, if the watch has begun.
-    lines: Option<Lines<Body>>,
+    events: Option<EventStream<Body>>,
 }
 
 /// A list that has not ended.
@@ -162,20 +164,25 @@ impl<R: Reduce> Watch<'_, R> {
     /// Lists all objects. Nothing is concluded from a list before its end.
     async fn list_once(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
         let mut listing = self.begin_list();
-        let mut pages = collection.pages();
+        let message = self.kind.encoding.message(R::message());
+        let mut pages = collection.pages(message.is_some());
         loop {
             pulse.beat();
-            let text = pages.next().await?;
+            let page = pages.next().await?;
             let mut has_more = false;
             let begin = |page: &PageMeta| has_more = pages.request(page.next());
             let (listed, newest) = (&mut listing.listed, listing.newest);
-            let page = read_page(&text, begin, |object| {
-                listed.extend(self.store(object, newest, Priority::Resync));
-            })?;
+            let store = |object: Object<'_>| listed.extend(self.store(object, newest, Priority::Resync));
+            let page = match message.zip(protobuf::Answer::of(&page)) {
+                Some((message, page)) => page
+                    .and_then(|page| read_message_page(page, message, begin, store))
+                    .inspect_err(|error| self.kind.encoding.fall_back(self.resource, error))?,
+                None => read_page(&page, begin, store)?,
+            };
             if !has_more {
                 let version = page.resource_version;
                 self.end_list(&listing, &version);
-                return Ok(Position { version, lines: None });
+                return Ok(Position { version, events: None });
             }
         }
     }
@@ -188,11 +195,11 @@ impl<R: Reduce> Watch<'_, R> {
         let mut pages = collection.version_pages();
         loop {
             pulse.beat();
-            let page = VersionPage::parse(pages.next().await?)?;
-            let has_more = pages.request(page.next());
-            for (key, version) in page.objects() {
-                if self.kind.cache.is_news(&key, version, listing.newest) {
-                    news.push((key.clone(), version.to_owned()));
+            let page = VersionPage::parse(&pages.next().await?)?;
+            let has_more = pages.request(page.meta.next());
+            for (key, version) in page.objects {
+                if self.kind.cache.is_news(&key, &version, listing.newest) {
+                    news.push((key.clone(), version));
                 }
                 listing.listed.insert(key);
             }
@@ -202,9 +209,9 @@ impl<R: Reduce> Watch<'_, R> {
                 if !news.is_empty() {
                     return Ok(None);
                 }
-                let version = page.version().to_owned();
+                let version = page.meta.resource_version;
                 self.end_list(&listing, &version);
-                return Ok(Some(Position { version, lines: None }));
+                return Ok(Some(Position { version, events: None }));
             }
         }
     }
@@ -243,7 +250,7 @@ impl<R: Reduce> Watch<'_, R> {
                 Err(error) if error.is_cut() => None,
                 Err(error) => Some(error),
             };
-            position.lines = None;
+            position.events = None;
             if let Some(error) = &error {
                 self.report(error);
                 // With the definition of a kind, all of its objects were deleted.
@@ -259,14 +266,24 @@ impl<R: Reduce> Watch<'_, R> {
 
     /// Waits for an event, and stores it. Returns whether there was one before the watch ended.
     async fn next_event(&self, collection: &Collection, position: &mut Position, pulse: &Pulse) -> Result<bool, Error> {
-        let lines = match &mut position.lines {
-            Some(lines) => lines,
-            none => none.insert(pulse.beating(collection.watch(&position.version)).await?),
+        let events = match &mut position.events {
+            Some(events) => events,
+            none => {
+                let message = self.kind.encoding.message(R::message());
+                let watch = collection.watch(&position.version, message.is_some());
+                none.insert(pulse.beating(watch).await?)
+            }
         };
-        let Some(line) = pulse.beating(lines.next()).await? else {
+        let message = R::message().filter(|_| events.framing() == Framing::Lengths);
+        let Some(event) = pulse.beating(events.next()).await? else {
             return Ok(false);
         };
-        position.version = match Event::parse(line)? {
+        let event = match message {
+            Some(message) => Event::parse_message(event, message)
+                .inspect_err(|error| self.kind.encoding.fall_back(self.resource, error))?,
+            None => Event::parse(event)?,
+        };
+        position.version = match event {
             Event::Changed(object) => {
                 let version = object.version.clone();
                 self.store(object, 0, Priority::Related);

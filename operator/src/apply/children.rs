@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::Request as HttpRequest;
+use http::{HeaderValue, Request as HttpRequest, header};
+use hyper::body::Bytes;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{Request, Status};
 use model::children::INGRESS;
@@ -12,14 +13,14 @@ use model::plan::{name_conflict, ports_patch, recreate_patch};
 use model::unstored::without_undeclared;
 use model::{Action, Child, ChildId, ChildKind, Failure};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tracing::{debug, info};
 
 use super::Outcome;
 use crate::cache::{Cache, Item};
 use crate::call::{CallError, Caller, about, applied_by_us, by_us, is_another_uid};
 use crate::key::Key;
-use crate::reduced::{Outcome as Reducing, Reduced};
+use crate::protobuf;
+use crate::reduced::{Outcome as Reducing, Parts, Reduced};
 use crate::stores::Stores;
 use crate::stores::children::{ChildObject, reading};
 
@@ -176,6 +177,7 @@ impl Applier<'_> {
         // The answer is a Status, or the object if it has a finalizer. In both cases the watch reports the deletion.
         match send(
             self.caller,
+            self.stores,
             "delete",
             id.kind,
             self.collection(id).delete(&id.name, &params),
@@ -212,7 +214,7 @@ impl Applier<'_> {
         id: &ChildId,
         request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Answer, CallError> {
-        exchange(self.caller, verb, id.kind, &id.name, request).await
+        exchange(self.caller, self.stores, verb, id.kind, &id.name, request).await
     }
 
     fn collection(&self, id: &ChildId) -> Request {
@@ -235,7 +237,7 @@ impl Applier<'_> {
 pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result<(), Failure> {
     let kind = &INGRESS;
     let request = collection(&app.namespace, kind).get(&app.name, &GetParams::default());
-    match exchange(caller, "get", kind, &app.name, request).await {
+    match exchange(caller, stores, "get", kind, &app.name, request).await {
         Ok(found) => {
             // This includes the Ingress of a deleted app of the same name, which serves until it is garbage-collected.
             if found.child.value.is_of_app(&app.name, &app.name) {
@@ -252,42 +254,65 @@ pub async fn read_ingress(caller: &Caller, stores: &Stores, app: &Key) -> Result
 /// Sends a request, and returns the child that the answer is about.
 async fn exchange(
     caller: &Caller,
+    stores: &Stores,
     verb: &'static str,
     kind: &'static ChildKind,
     name: &str,
     request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
 ) -> Result<Answer, CallError> {
-    let (text, reduced) = send(caller, verb, kind, request).await?;
+    let (body, reduced) = send(caller, stores, verb, kind, request).await?;
     match about(name, reduced)?.outcome {
-        Reducing::Kept(child) => Ok(Answer { text, child }),
+        Reducing::Kept(child) => Ok(Answer { body, kind, child }),
         Reducing::Ignored | Reducing::Failed => Err(CallError::Lost("the answer could not be read".to_owned())),
     }
 }
 
 async fn send(
     caller: &Caller,
+    stores: &Stores,
     verb: &'static str,
     kind: &'static ChildKind,
     request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
-) -> Result<(Box<RawValue>, Reduced<ChildObject>), CallError> {
-    reading(kind, async {
-        let text: Box<RawValue> = caller.send(verb, kind.plural, request).await?;
-        let reduced = Reduced::parse(&text).map_err(|error| CallError::Lost(error.to_string()))?;
-        Ok((text, reduced))
-    })
-    .await
+) -> Result<(Bytes, Reduced<ChildObject>), CallError> {
+    let encoding = &stores.children.of(kind).encoding;
+    let message = encoding.message(protobuf::message(kind.group, kind.kind));
+    let request = request.map(|mut request| {
+        if message.is_some() {
+            let accept = HeaderValue::from_static(protobuf::ACCEPT);
+            request.headers_mut().insert(header::ACCEPT, accept);
+        }
+        request
+    });
+    let parse = |body: Bytes| {
+        let parts = match message.zip(protobuf::Answer::of(&body)) {
+            Some((message, answer)) => answer
+                .and_then(|answer| Parts::of_answer(answer, message))
+                .inspect_err(|error| encoding.fall_back(kind.plural, error))
+                .map_err(|error| error.to_string()),
+            None => serde_json::from_slice(&body).map_err(|error| error.to_string()),
+        };
+        let reduced = parts.map(Reduced::of)?;
+        Ok((body, reduced))
+    };
+    reading(kind, caller.send_and_parse(verb, kind.plural, request, parse)).await
 }
 
 /// An answer about a child.
 struct Answer {
-    text: Box<RawValue>,
+    body: Bytes,
+    kind: &'static ChildKind,
     child: Item<Arc<Child>>,
 }
 
 impl Answer {
     /// Parses the whole object.
     fn whole(&self) -> Value {
-        serde_json::from_str(self.text.get()).unwrap_or_default()
+        let message = protobuf::message(self.kind.group, self.kind.kind);
+        match message.zip(protobuf::Answer::of(&self.body)) {
+            Some((message, answer)) => answer.and_then(|answer| answer.object(message).read()).ok(),
+            None => serde_json::from_slice(&self.body).ok(),
+        }
+        .unwrap_or_default()
     }
 }
 

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::{NAME, record};
-use crate::watch::{Collection, Event, Lines, WatchError};
+use crate::reduced::read;
+use crate::watch::{Collection, Event, EventStream, WatchError};
 
 /// When a watch that has ended begins again. Until then, reads show the Lease.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -19,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// A watch of the Lease. It only makes reads earlier, so its errors have no other effect.
 pub(super) struct Lookout {
     leases: Collection,
-    events: Option<Lines<Body>>,
+    events: Option<EventStream<Body>>,
     begins: Instant,
 }
 
@@ -63,18 +64,14 @@ impl Lookout {
     async fn reports_release(&mut self, version: &str) -> Result<Option<bool>, WatchError> {
         let events = match &mut self.events {
             Some(events) => events,
-            none => none.insert(self.leases.watch(version).await?),
+            none => none.insert(self.leases.watch(version, false).await?),
         };
         let Some(line) = events.next().await? else {
             return Ok(None);
         };
         Ok(Some(match Event::parse(line)? {
             Event::Changed(lease) => {
-                let spec: Option<LeaseSpec> = lease
-                    .parts
-                    .spec
-                    .map(|spec| serde_json::from_str(spec.get()))
-                    .transpose()?;
+                let spec: Option<LeaseSpec> = lease.parts.spec.map(read).transpose().map_err(WatchError::new)?;
                 let metadata = lease.parts.meta;
                 record(Lease { metadata, spec }).holder.is_none()
             }

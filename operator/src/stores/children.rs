@@ -10,7 +10,8 @@ use super::definition::Definition;
 use super::{MAX_OBJECT, Store};
 use crate::cache::{Equivalent, Item};
 use crate::key::Key;
-use crate::reduced::{Parts, Reduce, read};
+use crate::protobuf::{self, Message};
+use crate::reduced::{Parts, Reduce, read_either};
 
 /// The caches of all kinds of children.
 #[derive(Debug)]
@@ -167,17 +168,21 @@ impl Reduce for ChildObject {
         READING.try_with(|kind| kind.plural).unwrap_or("children")
     }
 
+    fn message() -> Option<&'static Message> {
+        READING.try_with(|kind| protobuf::message(kind.group, kind.kind)).ok()?
+    }
+
     /// A child that is too large counts as having none of the fields that are wanted. Its changes queue the app of its name, which
     /// may need that name, and for kinds with their own names the app that controls it.
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Child>>> {
         let kind = READING.try_with(|kind| *kind).ok()?;
         let names = kind.digest.iter().copied().chain(["status"]);
         let fields: Vec<_> = names.filter_map(|name| Some((name, object.field(name)?))).collect();
-        let bytes: usize = fields.iter().map(|(_, part)| part.get().len()).sum();
+        let bytes: usize = fields.iter().map(|(_, part)| part.bytes()).sum();
         let mut data = serde_json::Map::new();
         if bytes <= MAX_OBJECT {
             for (name, part) in fields {
-                if let Ok(value) = read(part) {
+                if let Ok(value) = read_either(part) {
                     data.insert(name.to_owned(), value);
                 }
             }

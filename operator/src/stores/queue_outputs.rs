@@ -92,7 +92,7 @@ impl Reduce for QueueOutput {
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<Arc<Output>>> {
-        let data = object.field("data").filter(|data| data.get().len() <= MAX_DATA);
+        let data = object.field("data").filter(|data| data.bytes() <= MAX_DATA);
         let data = data.and_then(|data| read(data).ok());
         let found = ConfigMap {
             data,

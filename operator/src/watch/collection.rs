@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Request as HttpRequest, header};
+use http::{HeaderValue, Request as HttpRequest, Response, header};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper::body::Bytes;
 use kube::Client;
 use kube::api::ListParams;
 use kube::client::Body;
-use kube::core::{Request, Status};
+use kube::core::Request;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::error::Error;
-use super::lines::Lines;
+use super::stream::{EventStream, Framing};
 use super::versions;
+use crate::call::status;
+use crate::protobuf;
 
 /// How long to wait for an answer, and for a page of a list.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -55,28 +57,41 @@ pub(super) struct Pages {
 /// What a list has of each object.
 #[derive(Clone, Copy)]
 enum Form {
-    /// What is watched of it.
+    /// What is watched of it, as JSON.
     Object,
+    /// The same as protobuf.
+    Message,
     /// Its name and its version.
     Version,
 }
 
 impl Collection {
-    /// Begins a watch after a version.
-    pub(crate) async fn watch(&self, version: &str) -> Result<Lines<Body>, Error> {
-        let accept = self.only_metadata.then_some(METADATA);
+    /// Begins a watch after a version, preferably of events in protobuf.
+    pub(crate) async fn watch(&self, version: &str, as_protobuf: bool) -> Result<EventStream<Body>, Error> {
+        let accept = as_protobuf.then_some(protobuf::ACCEPT);
+        let accept = accept.or(self.only_metadata.then_some(METADATA));
         let mut request = self.request(&self.selectors, accept)?;
         let uri = format!(
             "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&resourceVersion={version}",
             request.uri()
         );
         *request.uri_mut() = uri.parse().map_err(|error| Error::of(&error))?;
-        Ok(Lines::new(self.send(request, "a watch").await?))
+        let (head, body) = self.send(request, "a watch").await?.into_parts();
+        let content = head
+            .headers
+            .get(header::CONTENT_TYPE)
+            .map_or(&[][..], HeaderValue::as_bytes);
+        let framing = if content.starts_with(protobuf::CONTENT_TYPE.as_bytes()) {
+            Framing::Lengths
+        } else {
+            Framing::Lines
+        };
+        Ok(EventStream::new(body, framing))
     }
 
-    /// Requests the first page of a list of the objects.
-    pub(super) fn pages(&self) -> Pages {
-        self.begin(Form::Object)
+    /// Requests the first page of a list of the objects, preferably as protobuf.
+    pub(super) fn pages(&self, as_protobuf: bool) -> Pages {
+        self.begin(if as_protobuf { Form::Message } else { Form::Object })
     }
 
     /// Requests the first page of a list of their versions.
@@ -98,6 +113,7 @@ impl Collection {
     async fn page(&self, token: Option<String>, form: Form) -> Result<Bytes, Error> {
         let (accept, limit) = match form {
             Form::Object => (self.only_metadata.then_some(METADATA_LIST), PAGE),
+            Form::Message => (Some(protobuf::ACCEPT), PAGE),
             Form::Version => (Some(versions::ACCEPT), VERSIONS_PAGE),
         };
         let params = ListParams {
@@ -107,8 +123,8 @@ impl Collection {
         };
         let page = async {
             let request = self.request(&params, accept)?;
-            let body = self.send(request, "a list").await?;
-            Ok(body.collect().await?.to_bytes())
+            let answer = self.send(request, "a list").await?;
+            Ok(answer.into_body().collect().await?.to_bytes())
         };
         timeout(DEADLINE, page)
             .await
@@ -126,24 +142,20 @@ impl Collection {
         Ok(request)
     }
 
-    async fn send(&self, request: HttpRequest<Body>, what: &str) -> Result<Body, Error> {
+    async fn send(&self, request: HttpRequest<Body>, what: &str) -> Result<Response<Body>, Error> {
         let answer = timeout(DEADLINE, self.client.send(request)).await;
-        let (head, body) = answer.map_err(|_| no_answer(what))??.into_parts();
-        if head.status.is_success() {
-            return Ok(body);
+        let answer = answer.map_err(|_| no_answer(what))??;
+        if answer.status().is_success() {
+            return Ok(answer);
         }
+        let (head, body) = answer.into_parts();
         let text = timeout(DEADLINE, Limited::new(body, MAX_ERROR).collect()).await;
         let text = text
             .ok()
             .and_then(Result::ok)
             .map(Collected::to_bytes)
             .unwrap_or_default();
-        // A proxy may answer with text.
-        let status = serde_json::from_slice::<Status>(&text).unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&text);
-            Status::failure(text.trim(), "Failed to parse error data")
-        });
-        Err(status.with_code(head.status.as_u16()).into())
+        Err(status(&text, head.status).into())
     }
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use kube::core::Status;
 
 use super::health::Obstacle;
-use super::lines::LineError;
+use super::stream::EventError;
+use crate::protobuf;
 
 /// Why a list or a watch failed.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ enum Cause {
 
 impl Error {
     /// Returns an error without a status.
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             cause: Cause::Other,
             message: message.into(),
@@ -105,8 +106,14 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-impl From<LineError<kube::Error>> for Error {
-    fn from(error: LineError<kube::Error>) -> Self {
+impl From<protobuf::Error> for Error {
+    fn from(error: protobuf::Error) -> Self {
+        Self::new(format!("invalid answer: {error}"))
+    }
+}
+
+impl From<EventError<kube::Error>> for Error {
+    fn from(error: EventError<kube::Error>) -> Self {
         Self {
             cause: if ends_early(&error) { Cause::Cut } else { Cause::Other },
             message: chain(&error),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::key::Key;
+use crate::protobuf::{self, Answer, Message};
 use crate::reduced::{Name, Parts};
 
 /// One event of a watch.
@@ -75,6 +76,23 @@ impl Event<'_> {
     }
 }
 
+impl<'a> Event<'a> {
+    /// Parses an event in protobuf, whose object has this message.
+    ///
+    /// # Errors
+    /// When it is not an event, or has an object that can't be read.
+    pub fn parse_message(event: &'a [u8], message: &'static Message) -> Result<Self, protobuf::Error> {
+        let (kind, object) = protobuf::event(event)?;
+        let parts = || Parts::of_message(object.object(message));
+        Ok(match kind {
+            "ADDED" | "MODIFIED" => Event::Changed(Object::of(parts()?)?),
+            "DELETED" => Event::Deleted(Object::of(parts()?)?),
+            "BOOKMARK" => Event::Bookmark(parts()?.meta.resource_version.unwrap_or_default()),
+            _ => Event::Failed(Box::new(object.status()?)),
+        })
+    }
+}
+
 impl<'a> Object<'a> {
     /// Reads the metadata of an object.
     ///
@@ -110,6 +128,31 @@ pub fn read_page(
     let meta = text.deserialize_map(PageVisitor { begin, each })?;
     text.end()?;
     Ok(meta)
+}
+
+/// The same of an answer in protobuf, whose objects have this message.
+///
+/// # Errors
+/// When it is not a list, or has an object that can't be read.
+pub fn read_message_page(
+    page: Answer<'_>,
+    message: &'static Message,
+    mut begin: impl FnMut(&PageMeta),
+    mut each: impl FnMut(Object<'_>),
+) -> Result<PageMeta, protobuf::Error> {
+    let mut meta = None;
+    page.list(
+        message,
+        |list| {
+            begin(meta.insert(list.read()?));
+            Ok(())
+        },
+        |object| {
+            each(Object::of(Parts::of_message(object)?)?);
+            Ok(())
+        },
+    )?;
+    meta.ok_or_else(|| protobuf::Error::missing_field("metadata"))
 }
 
 struct PageVisitor<B, E> {
@@ -209,7 +252,11 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> String {
-        match Event::parse(line.as_bytes()) {
+        shown(Event::parse(line.as_bytes()))
+    }
+
+    fn shown<E: fmt::Display>(event: Result<Event<'_>, E>) -> String {
+        match event {
             Ok(Event::Changed(object)) => format!("changed {} {}", object.key, object.version),
             Ok(Event::Deleted(object)) => format!("deleted {} {}", object.key, object.version),
             Ok(Event::Bookmark(version)) => format!("bookmark {version}"),
@@ -237,6 +284,33 @@ mod tests {
         assert_eq!(parsed(&status.to_string()), "failed 410 too old");
         let event = json!({"type": "ERROR", "object": status});
         assert_eq!(parsed(&event.to_string()), "failed 410 too old");
+    }
+
+    #[test]
+    fn events_in_protobuf_are_parsed_by_type() {
+        let field = |number: u8, value: &[u8]| [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat();
+        let meta = [field(1, b"web"), field(3, b"shop"), field(6, b"7")].concat();
+        let object = [field(1, &meta), field(2, b"")].concat();
+        let status = [field(2, b"Failure"), field(3, b"too old"), vec![6 << 3, 0x9a, 3]].concat();
+        let event = |kind: &str, object: &[u8]| {
+            let envelope = [b"k8s\0".to_vec(), field(2, object)].concat();
+            [field(1, kind.as_bytes()), field(2, &field(1, &envelope))].concat()
+        };
+        let service = protobuf::message("", "Service").unwrap();
+        let parsed = |event: &[u8]| shown(Event::parse_message(event, service));
+        assert_eq!(parsed(&event("ADDED", &object)), "changed shop/web 7");
+        assert_eq!(parsed(&event("MODIFIED", &object)), "changed shop/web 7");
+        assert_eq!(parsed(&event("DELETED", &object)), "deleted shop/web 7");
+        assert_eq!(parsed(&event("BOOKMARK", &field(1, &field(6, b"9")))), "bookmark 9");
+        assert_eq!(parsed(&event("ERROR", &status)), "failed 410 too old");
+        for broken in [
+            &b""[..],
+            b"{}",
+            &event("ADDED", b""),
+            &event("ADDED", &field(99, b"new")),
+        ] {
+            assert!(parsed(broken).starts_with("error: "), "{broken:?}: {}", parsed(broken));
+        }
     }
 
     #[test]

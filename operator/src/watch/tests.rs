@@ -19,6 +19,7 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::cache::Item;
+use crate::protobuf::{self, Message};
 use crate::reduced::Parts;
 
 fn item(name: &str, version: u64) -> Item<()> {
@@ -44,6 +45,10 @@ impl Reduce for Plain {
 
     fn resource() -> &'static str {
         "configmaps"
+    }
+
+    fn message() -> Option<&'static Message> {
+        protobuf::message("", "Service")
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<()>> {
@@ -85,6 +90,10 @@ enum Answer {
     Versions(u64, Vec<(&'static str, u64)>),
     /// With a page of versions after which there is another.
     FirstVersions(u64, Vec<(&'static str, u64)>),
+    /// With the last page of a list with a version, as protobuf.
+    Messages(u64, Vec<(&'static str, u64)>),
+    /// With an object, as protobuf, that has a field of a newer version.
+    UnknownField,
     /// With these events, and then none.
     Events(Vec<Value>),
     /// With these events, and the end of the answer.
@@ -98,8 +107,8 @@ enum Answer {
 }
 
 use Answer::{
-    Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, FirstVersions,
-    Page as LastPage, Refusal, Versions,
+    Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, FirstVersions, Messages,
+    Page as LastPage, Refusal, UnknownField, Versions,
 };
 
 impl Answer {
@@ -131,7 +140,12 @@ impl Answer {
             }
             LastPage(version, items) => page(version, &items, ""),
             FirstPage(version, items) => page(version, &items, "more"),
-            Versions(version, objects) => versions(version, &objects, ""),
+            // The metadata of a whole object has the same place as that of one without more.
+            Versions(version, objects) | Messages(version, objects) => versions(version, &objects, ""),
+            UnknownField => {
+                let list = b"k8s\0\x12\x0a\x0a\x03\x12\x01\x09\x12\x03\xf8\x07\x01".as_slice();
+                Response::new(Full::from(list).map_err(|never| match never {}).boxed_unsync())
+            }
             FirstVersions(version, objects) => versions(version, &objects, "more"),
             Events(events) => Response::new(StreamBody::new(lines(events).chain(stream::pending())).boxed_unsync()),
             EventsAndEnd(events) => Response::new(StreamBody::new(lines(events)).boxed_unsync()),
@@ -167,10 +181,11 @@ fn request_kind(request: &http::Request<Body>) -> String {
     let query = request.uri().query().unwrap_or_default();
     let accept = request.headers().get(http::header::ACCEPT);
     let is_of_versions = accept.is_some_and(|accept| accept == versions::ACCEPT);
-    let (limit, of_versions) = if is_of_versions {
-        ("500", " of versions")
-    } else {
-        ("250", "")
+    let is_of_messages = accept.is_some_and(|accept| accept == protobuf::ACCEPT);
+    let (limit, form) = match (is_of_versions, is_of_messages) {
+        (true, _) => ("500", " of versions"),
+        (_, true) => ("250", ""),
+        _ => ("250", " as JSON"),
     };
     assert!(query.contains("labelSelector=a%3Db"), "{query}");
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
@@ -179,8 +194,8 @@ fn request_kind(request: &http::Request<Body>) -> String {
             assert!(query.contains("allowWatchBookmarks=true"), "{query}");
             format!("watch from {version}")
         }
-        (None, None, Some(page)) if page == limit => format!("list{of_versions}"),
-        (None, Some(_), Some(page)) if page == limit => format!("next page{of_versions}"),
+        (None, None, Some(page)) if page == limit => format!("list{form}"),
+        (None, Some(_), Some(page)) if page == limit => format!("next page{form}"),
         _ => panic!("{query}"),
     }
 }
@@ -291,6 +306,28 @@ async fn only_news_of_a_list_are_parsed() {
         watched(pages).await,
         seen(&["list", "next page"], &cached, &["other"], 1)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_is_read_as_protobuf() {
+    let list = Messages(11, vec![("old", 5), ("new-1", 7), ("new-2", 10), ("other", 8)]);
+    let cached = ["new-1", "new-2", "old", "other"];
+    assert_eq!(watched([list]).await, seen(&["list"], &cached, &["other"], 1));
+}
+
+/// A newer API server may send fields that are not in our tables.
+#[tokio::test(start_paused = true)]
+async fn list_that_cannot_be_read_as_protobuf_is_requested_as_json() {
+    let answers = [
+        UnknownField,
+        LastPage(11, known()),
+        EventsAndEnd(Vec::new()),
+        Refusal(410),
+        LastPage(12, known()),
+    ];
+    let requests = ["list", "list as JSON", "watch from 11", "watch from 11", "list as JSON"];
+    let cached = ["new-1", "new-2", "old"];
+    assert_eq!(watched(answers).await, seen(&requests, &cached, &[], 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,7 +51,7 @@ impl AppDeployment {
             return Ok(Additions::None);
         }
         let spec = spec.ok_or("it has no spec")?;
-        if spec.get().len() > MAX_OBJECT {
+        if spec.bytes() > MAX_OBJECT {
             return Err("it is too large".to_owned());
         }
         let spec: Value = read(spec)?;

@@ -1,0 +1,281 @@
+//! Reads objects of Kubernetes as protobuf, which the API server encodes in less time than JSON, and which is parsed in less.
+//!
+//! The types of k8s-openapi have no protobuf. So this reads a message by the table of its fields in [`fields`] and presents it to
+//! serde as the JSON that the API server would have sent: whatever is read from JSON is read from protobuf, too. A message with a
+//! field that the table does not have, of a newer Kubernetes, is an error: its object is then requested as JSON.
+
+mod fields;
+mod message;
+mod wire;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube::core::Status;
+use tracing::warn;
+
+pub use message::{Encoded, Message};
+pub(crate) use wire::Error;
+use wire::Value;
+
+/// The start of the content type of an answer.
+pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// What a client sends that prefers protobuf. Proxies answer in JSON or text.
+pub(crate) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
+
+/// The start of each answer in protobuf.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Returns the message of a kind that is built into Kubernetes; `None` for others.
+#[must_use]
+pub fn message(group: &str, kind: &str) -> Option<&'static Message> {
+    match (group, kind) {
+        ("apps", "Deployment") => Some(&fields::DEPLOYMENT),
+        ("networking.k8s.io", "Ingress") => Some(&fields::INGRESS),
+        ("", "Service") => Some(&fields::SERVICE),
+        ("", "ServiceAccount") => Some(&fields::SERVICE_ACCOUNT),
+        _ => None,
+    }
+}
+
+/// Returns the message of any object of which the API server sends only the metadata.
+pub(crate) const fn metadata_message() -> &'static Message {
+    &fields::PARTIAL_OBJECT_METADATA
+}
+
+/// How the objects of a kind are requested: as protobuf, until one can't be read.
+#[derive(Debug, Default)]
+pub struct Encoding {
+    is_json: AtomicBool,
+}
+
+impl Encoding {
+    /// Returns the message of a kind, unless it is requested as JSON.
+    pub(crate) fn message(&self, of: Option<&'static Message>) -> Option<&'static Message> {
+        of.filter(|_| !self.is_json.load(Ordering::Relaxed))
+    }
+
+    /// Requests JSON from now on, since an object can't be read as protobuf.
+    pub(crate) fn fall_back(&self, resource: &'static str, error: &Error) {
+        if !self.is_json.swap(true, Ordering::Relaxed) {
+            let error = error.to_string();
+            warn!(
+                resource,
+                error, "an object can't be read as protobuf; requesting JSON from now on"
+            );
+        }
+    }
+}
+
+/// An answer in protobuf, without its envelope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    /// The kind that it names.
+    pub(crate) kind: &'a str,
+    raw: &'a [u8],
+}
+
+/// Reads an event of a watch, the message `WatchEvent` of `k8s.io/apimachinery/pkg/apis/meta/v1`: its type and its object.
+pub(crate) fn event(event: &[u8]) -> Result<(&str, Answer<'_>), Error> {
+    let (mut kind, mut object) = ("", &[][..]);
+    wire::each(event, |number, value| {
+        match number {
+            1 => kind = value.text()?,
+            2 => wire::each(value.bytes()?, |_, value| value.bytes().map(|raw| object = raw))?,
+            _ => return Err(Error::UnknownField(number)),
+        }
+        Ok(())
+    })?;
+    let object = Answer::of(object).ok_or(Error::Malformed)??;
+    Ok((kind, object))
+}
+
+impl<'a> Answer<'a> {
+    /// Reads the envelope of an answer; `None` if it is not protobuf.
+    pub(crate) fn of(answer: &'a [u8]) -> Option<Result<Self, Error>> {
+        Some(Self::open(answer.strip_prefix(MAGIC)?))
+    }
+
+    /// Reads an envelope, the message `Unknown` of `k8s.io/apimachinery/pkg/runtime`.
+    fn open(envelope: &'a [u8]) -> Result<Self, Error> {
+        let mut answer = Self { kind: "", raw: &[] };
+        wire::each(envelope, |number, value| {
+            match number {
+                1 => wire::each(value.bytes()?, |number, value| {
+                    if number == 2 {
+                        answer.kind = value.text()?;
+                    }
+                    Ok(())
+                })?,
+                2 => answer.raw = value.bytes()?,
+                // The encoding and the content type, which are empty.
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(answer)
+    }
+
+    /// Returns the object, which has this message.
+    pub(crate) const fn object(self, message: &'static Message) -> Encoded<'a> {
+        Encoded::new(self.raw, message)
+    }
+
+    /// Reads a list, whose objects have this message. `begin` receives the metadata of the list, and `each` one object after the
+    /// other.
+    pub(crate) fn list<E: From<Error>>(
+        self,
+        message: &'static Message,
+        mut begin: impl FnMut(Encoded<'a>) -> Result<(), E>,
+        mut each: impl FnMut(Encoded<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        wire::each(self.raw, |number, value| match (number, value) {
+            (1, Value::Bytes(meta)) => begin(Encoded::new(meta, &fields::LIST_META)),
+            (2, Value::Bytes(object)) => each(Encoded::new(object, message)),
+            _ => Err(Error::UnknownField(number).into()),
+        })
+    }
+
+    /// Reads the Status of an error.
+    pub(crate) fn status(self) -> Result<Status, Error> {
+        self.object(&fields::STATUS).read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::api::apps::v1::Deployment;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    /// An object as Kubernetes writes it.
+    #[derive(serde::Deserialize)]
+    struct Example {
+        kind: String,
+        protobuf: ByteString,
+        json: Value,
+    }
+
+    fn examples() -> Vec<Example> {
+        serde_json::from_str(include_str!("protobuf/examples.json")).unwrap()
+    }
+
+    fn message_of(kind: &str) -> &'static Message {
+        let groups = ["", "apps", "networking.k8s.io"];
+        match kind {
+            "Status" => &fields::STATUS,
+            "PartialObjectMetadata" => metadata_message(),
+            _ => groups.iter().find_map(|group| message(group, kind)).unwrap(),
+        }
+    }
+
+    /// Removes what is not read.
+    fn trim(value: &mut Value) {
+        match value {
+            Value::Object(all) => {
+                all.remove("fieldsV1");
+                all.retain(|_, value| !value.is_null());
+                all.values_mut().for_each(trim);
+            }
+            Value::Array(all) => all.iter_mut().for_each(trim),
+            _ => {}
+        }
+    }
+
+    fn decoded<T: DeserializeOwned>(example: &Example) -> Result<T, Error> {
+        Encoded::new(&example.protobuf.0, message_of(&example.kind)).read()
+    }
+
+    #[test]
+    fn every_field_is_read_as_from_json() {
+        let mut kinds = Vec::new();
+        for mut example in examples() {
+            trim(&mut example.json);
+            let read: Value = decoded(&example).unwrap();
+            assert_eq!(read, example.json, "{}", example.kind);
+            kinds.push(example.kind);
+        }
+        kinds.dedup();
+        let all = [
+            "Deployment",
+            "Service",
+            "ServiceAccount",
+            "Ingress",
+            "Status",
+            "PartialObjectMetadata",
+        ];
+        assert_eq!(kinds, all);
+    }
+
+    #[test]
+    fn types_of_the_api_are_read_as_from_json() {
+        for mut example in examples().into_iter().filter(|example| example.kind == "Deployment") {
+            trim(&mut example.json);
+            let from_json: Deployment = from_value(example.json.clone()).unwrap();
+            assert_eq!(decoded::<Deployment>(&example).unwrap(), from_json);
+        }
+    }
+
+    /// Whatever is cut, added or changed in a message, it is read or refused.
+    #[test]
+    fn broken_message_is_refused() {
+        let whole = examples().into_iter().max_by_key(|one| one.protobuf.0.len()).unwrap();
+        let mut refused = 0;
+        for at in 0..whole.protobuf.0.len() {
+            let mut broken = whole.protobuf.0.clone();
+            if at % 2 == 0 {
+                broken.truncate(at);
+            } else {
+                broken[at] ^= 0xff;
+            }
+            let example = Example {
+                protobuf: ByteString(broken),
+                kind: whole.kind.clone(),
+                json: Value::Null,
+            };
+            refused += u32::from(decoded::<Deployment>(&example).is_err());
+        }
+        assert!(refused > 5000, "{refused}");
+    }
+
+    fn service(bytes: &[u8]) -> Result<Value, Error> {
+        Encoded::new(bytes, message_of("Service")).read()
+    }
+
+    #[test]
+    fn message_of_a_newer_kubernetes_is_refused() {
+        // Field 2, the spec, with field 1, the ports, twice, and one that does not exist.
+        assert_eq!(service(&[0x12, 0]).unwrap(), json!({"spec": {}}));
+        let error = service(&[0x12, 3, 0xf8, 0x07, 1]).unwrap_err();
+        assert!(matches!(error, Error::UnknownField(127)), "{error}");
+        let error = service(&[0x12, 0, 0x0a, 0]).unwrap_err();
+        assert!(matches!(error, Error::Order(1)), "{error}");
+        let error = service(&[0x12, 0, 0x12, 0]).unwrap_err();
+        assert!(matches!(error, Error::Order(2)), "{error}");
+    }
+
+    #[test]
+    fn error_is_read_from_its_envelope() {
+        let status = b"\x12\x07Failure\x1a\x05taken\x22\x0dAlreadyExists\x30\x99\x03";
+        let answer = [MAGIC, b"\x0a\x08\x12\x06Status\x12\x22", status].concat();
+        let answer = Answer::of(&answer).unwrap().unwrap();
+        assert_eq!(answer.kind, "Status");
+        let status = answer.status().unwrap();
+        assert_eq!((&*status.message, status.code), ("taken", 409));
+        assert!(status.is_failure() && status.is_already_exists());
+        assert!(Answer::of(b"{}").is_none());
+        assert!(Answer::of(b"k8s\0\x0a\xff").unwrap().is_err());
+    }
+
+    #[test]
+    fn kind_falls_back_to_json() {
+        let encoding = Encoding::default();
+        let service = message("", "Service");
+        assert!(encoding.message(service).is_some());
+        encoding.fall_back("services", &Error::UnknownField(99));
+        assert!(encoding.message(service).is_none());
+    }
+}
