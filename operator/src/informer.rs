@@ -10,9 +10,10 @@ use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use model::ChildKind;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::info;
 
+use crate::client::DEADLINE;
 use crate::key::Key;
 use crate::queue::{Priority, Queue};
 use crate::reduced::{Reduce, Reduced};
@@ -308,7 +309,8 @@ impl Informer {
             ..ResourceAttributes::default()
         });
         let api = Api::<SelfSubjectAccessReview>::all(client.clone());
-        let answer = api.create(&PostParams::default(), &review).await;
-        answer.map_or(true, |review| review.status.is_none_or(|status| status.allowed))
+        let answer = timeout(DEADLINE, api.create(&PostParams::default(), &review)).await;
+        let status = answer.ok().and_then(Result::ok).and_then(|review| review.status);
+        status.is_none_or(|status| status.allowed)
     }
 }

@@ -31,6 +31,21 @@ fn unanswered_request_delays_only_its_app_until_its_deadline() {
     assert!(waited < Duration::from_secs(20), "{waited:?}");
 }
 
+/// An operator of some namespaces reviews whether it may list IngressClasses, for which apps wait. Without an answer, it lists them.
+#[test]
+fn unanswered_review_of_a_right_delays_a_start_until_its_deadline() {
+    let reviews = Requests::with(&[Verb::Create]).on("selfsubjectaccessreviews");
+    let stage = Stage::scripted("review", &[], |proxy| {
+        proxy.add(Rule::new(reviews.clone(), Action::Hang));
+    });
+    stage.shop.app("shop", web());
+    let review = stage.until_asked(0, &reviews, 1);
+    let list = stage.until_asked(0, &Requests::with(&[Verb::List]).on("ingressclasses"), 1);
+    let waited = list[0].at - review[0].at;
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
+    stage.shop.until_reported("shop");
+}
+
 /// P5. Remedy: no retry in the client, which would repeat the POST immediately; and a name that makes the repeated
 /// POST a conflict, after which one GET shows that the object is ours.
 #[test]
