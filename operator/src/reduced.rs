@@ -133,6 +133,17 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Checks that what is protobuf can be read, before it is reduced. If the fields of a newer Kubernetes were left out, the object
+    /// would differ from what is wanted, and be written forever.
+    pub(crate) fn check(&self) -> Result<(), protobuf::Error> {
+        for part in self.spec.iter().chain(&self.status) {
+            if let Part::Protobuf(message) = part {
+                message.check()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the bytes of all fields but the metadata.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -219,7 +230,7 @@ impl<R: Reduce> Reduced<R> {
         Parts::parse(text).map(Self::of)
     }
 
-    /// Reduces an object.
+    /// Reduces an object that was [checked](Parts::check).
     #[must_use]
     pub fn of(parts: Parts<'_>) -> Self {
         Self {
@@ -235,7 +246,7 @@ impl<R: Reduce> Reduced<R> {
     }
 }
 
-/// Reduces an object.
+/// Reduces an object that was [checked](Parts::check).
 #[must_use]
 pub fn reduce<R: Reduce>(parts: Parts<'_>) -> Outcome<R::Value> {
     let annotations = parts.meta.annotations.iter().flatten();

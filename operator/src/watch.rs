@@ -172,13 +172,20 @@ impl<R: Reduce> Watch<'_, R> {
             let mut has_more = false;
             let begin = |page: &PageMeta| has_more = pages.request(page.next());
             let (listed, newest) = (&mut listing.listed, listing.newest);
-            let store = |object: Object<'_>| listed.extend(self.store(object, newest, Priority::Resync));
+            let mut unreadable = None;
+            let store = |object: Object<'_>| match self.store(object, newest, Priority::Resync) {
+                Ok(key) => listed.extend(key),
+                Err(error) => unreadable = Some(error),
+            };
             let page = match message.zip(protobuf::Answer::of(&page)) {
                 Some((message, page)) => page
                     .and_then(|page| read_message_page(page, message, begin, store))
-                    .inspect_err(|error| self.kind.encoding.fall_back(self.resource, error))?,
+                    .map_err(|error| self.unreadable(&error))?,
                 None => read_page(&page, begin, store)?,
             };
+            if let Some(error) = unreadable {
+                return Err(error);
+            }
             if !has_more {
                 let version = page.resource_version;
                 self.end_list(&listing, &version);
@@ -279,14 +286,13 @@ impl<R: Reduce> Watch<'_, R> {
             return Ok(false);
         };
         let event = match message {
-            Some(message) => Event::parse_message(event, message)
-                .inspect_err(|error| self.kind.encoding.fall_back(self.resource, error))?,
+            Some(message) => Event::parse_message(event, message).map_err(|error| self.unreadable(&error))?,
             None => Event::parse(event)?,
         };
         position.version = match event {
             Event::Changed(object) => {
                 let version = object.version.clone();
-                self.store(object, 0, Priority::Related);
+                self.store(object, 0, Priority::Related)?;
                 version
             }
             Event::Deleted(object) => {
@@ -301,21 +307,28 @@ impl<R: Reduce> Watch<'_, R> {
 
     /// Stores an object, unless a newer version above `outdated` is cached. Its spec and its status are parsed only if it is news.
     /// Returns its name, if objects like it are kept.
-    fn store(&self, object: Object<'_>, outdated: u64, priority: Priority) -> Option<Key> {
+    fn store(&self, object: Object<'_>, outdated: u64, priority: Priority) -> Result<Option<Key>, Error> {
         let Object { key, version, parts } = object;
         let cache = &self.kind.cache;
         if !cache.is_news(&key, &version, outdated) {
-            return Some(key);
+            return Ok(Some(key));
         }
+        parts.check().map_err(|error| self.unreadable(&error))?;
         match reduce::<R>(parts) {
             Outcome::Kept(item) => {
                 self.wake(cache.upsert_listed(item, outdated), priority);
-                Some(key)
+                Ok(Some(key))
             }
-            Outcome::Ignored => None,
-            // It exists and can't be read: the cached version stays.
-            Outcome::Failed => Some(key),
+            Outcome::Ignored => Ok(None),
+            // It exists and can't be reduced: the cached version stays.
+            Outcome::Failed => Ok(Some(key)),
         }
+    }
+
+    /// The object is requested again, as JSON.
+    fn unreadable(&self, error: &protobuf::Error) -> Error {
+        self.kind.encoding.fall_back(self.resource, error);
+        Error::new(format!("invalid answer: {error}"))
     }
 
     fn remove(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {

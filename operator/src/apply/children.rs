@@ -287,11 +287,12 @@ async fn send(
         let parts = match message.zip(protobuf::Answer::of(&body)) {
             Some((message, answer)) => answer
                 .and_then(|answer| Parts::of_answer(answer, message))
+                .and_then(|parts| parts.check().map(|()| parts))
                 .inspect_err(|error| encoding.fall_back(kind.plural, error))
                 .map_err(|error| error.to_string()),
             None => serde_json::from_slice(&body).map_err(|error| error.to_string()),
         };
-        let reduced = parts.map(Reduced::of)?;
+        let reduced = Reduced::of(parts?);
         Ok((body, reduced))
     };
     reading(kind, caller.send_and_parse(verb, kind.plural, request, parse)).await

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 use super::wire::{self, Error, Value};
@@ -96,6 +96,11 @@ impl<'a> Encoded<'a> {
     /// Reads it as what JSON is read as.
     pub(crate) fn read<T: Deserialize<'a>>(self) -> Result<T, Error> {
         T::deserialize(Node::Message(self))
+    }
+
+    /// Checks that all of it can be read.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        self.read().map(|IgnoredAny| ())
     }
 
     /// Returns the number of its bytes.
@@ -306,14 +311,6 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
         }
     }
 
-    /// The values of a list, each of which is a field of its own, are skipped one by one, and others as a whole.
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self {
-            Self::List(_) | Self::Map(_) => self.deserialize_any(visitor),
-            Self::Message(_) | Self::Value(..) => visitor.visit_unit(),
-        }
-    }
-
     /// A field that was not set does not exist.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_some(self)
@@ -337,7 +334,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
-        struct identifier
+        struct identifier ignored_any
     }
 }
 

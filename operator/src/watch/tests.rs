@@ -92,8 +92,8 @@ enum Answer {
     FirstVersions(u64, Vec<(&'static str, u64)>),
     /// With the last page of a list with a version, as protobuf.
     Messages(u64, Vec<(&'static str, u64)>),
-    /// With an object, as protobuf, that has a field of a newer version.
-    UnknownField,
+    /// With an object, as protobuf, that has a field of a newer version, perhaps in its spec.
+    UnknownField { in_spec: bool },
     /// With these events, and then none.
     Events(Vec<Value>),
     /// With these events, and the end of the answer.
@@ -142,8 +142,13 @@ impl Answer {
             FirstPage(version, items) => page(version, &items, "more"),
             // The metadata of a whole object has the same place as that of one without more.
             Versions(version, objects) | Messages(version, objects) => versions(version, &objects, ""),
-            UnknownField => {
-                let list = b"k8s\0\x12\x0a\x0a\x03\x12\x01\x09\x12\x03\xf8\x07\x01".as_slice();
+            UnknownField { in_spec } => {
+                let list = if in_spec {
+                    b"k8s\0\x12\x17\x0a\x04\x12\x0211\x12\x0f\x0a\x08\x0a\x03new\x32\x01\x38\x12\x03\xf8\x07\x01"
+                        .as_slice()
+                } else {
+                    b"k8s\0\x12\x0b\x0a\x04\x12\x0211\x12\x03\xf8\x07\x01"
+                };
                 Response::new(Full::from(list).map_err(|never| match never {}).boxed_unsync())
             }
             FirstVersions(version, objects) => versions(version, &objects, "more"),
@@ -318,16 +323,18 @@ async fn list_is_read_as_protobuf() {
 /// A newer API server may send fields that are not in our tables.
 #[tokio::test(start_paused = true)]
 async fn list_that_cannot_be_read_as_protobuf_is_requested_as_json() {
-    let answers = [
-        UnknownField,
-        LastPage(11, known()),
-        EventsAndEnd(Vec::new()),
-        Refusal(410),
-        LastPage(12, known()),
-    ];
-    let requests = ["list", "list as JSON", "watch from 11", "watch from 11", "list as JSON"];
-    let cached = ["new-1", "new-2", "old"];
-    assert_eq!(watched(answers).await, seen(&requests, &cached, &[], 0));
+    for in_spec in [false, true] {
+        let answers = [
+            UnknownField { in_spec },
+            LastPage(11, known()),
+            EventsAndEnd(Vec::new()),
+            Refusal(410),
+            LastPage(12, known()),
+        ];
+        let requests = ["list", "list as JSON", "watch from 11", "watch from 11", "list as JSON"];
+        let cached = ["new-1", "new-2", "old"];
+        assert_eq!(watched(answers).await, seen(&requests, &cached, &[], 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
