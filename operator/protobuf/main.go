@@ -58,7 +58,7 @@ func fields(out io.Writer) error {
 		g.message(reflect.TypeOf(root).Elem())
 	}
 	text := "//! The fields of Kubernetes' messages in protobuf. Written by `make protobuf`; do not edit.\n\n" +
-		"use super::message::{Message, Type, field, list, omitted};\n"
+		"use super::message::{Descriptor, Type, field, list, message, omitted};\n"
 	for _, name := range slices.Sorted(maps.Keys(g.messages)) {
 		text += "\n" + g.messages[name]
 	}
@@ -204,7 +204,7 @@ func (g generator) message(t reflect.Type) string {
 	for _, number := range slices.Sorted(maps.Keys(fields)) {
 		text += fields[number]
 	}
-	g.messages[name] = fmt.Sprintf("pub(super) static %s: Message = Message(&[\n%s]);\n", name, text)
+	g.messages[name] = fmt.Sprintf("pub(super) static %s: Descriptor = message(%q, &[\n%s]);\n", name, t.Name(), text)
 	return name
 }
 

@@ -128,14 +128,13 @@ impl Caller {
 
 /// Reads an error of the API server, as JSON or protobuf. A proxy in front of it may answer with text.
 pub(crate) fn status(body: &[u8], code: StatusCode) -> Status {
+    let unreadable = |text: &str| Status::failure(text.trim(), "Failed to parse error data");
     let status = match protobuf::Answer::of(body) {
-        Some(answer) => answer.and_then(protobuf::Answer::status).ok(),
-        None => serde_json::from_slice(body).ok(),
+        Some(answer) => answer
+            .and_then(protobuf::Answer::status)
+            .unwrap_or_else(|error| unreadable(&format!("the error can't be read: {error}"))),
+        None => serde_json::from_slice(body).unwrap_or_else(|_| unreadable(&String::from_utf8_lossy(body))),
     };
-    let status = status.unwrap_or_else(|| {
-        let text = String::from_utf8_lossy(body);
-        Status::failure(text.trim(), "Failed to parse error data")
-    });
     status.with_code(code.as_u16())
 }
 

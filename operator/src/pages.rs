@@ -18,7 +18,7 @@ use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 use tracing::debug;
 
-/// The most bytes of a page with more than one object. A hundred Deployments that are rolled out have about half of it.
+/// The most bytes of a page with more than one object. A hundred Deployments that are rolled out have about half of it as JSON.
 pub const MAX_PAGE: usize = 2 << 20;
 
 /// Objects per page that are worth a request, by path and selector of the list.

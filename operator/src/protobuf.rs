@@ -1,8 +1,8 @@
 //! Reads objects of Kubernetes as protobuf, which the API server encodes in less time than JSON, and which is parsed in less.
 //!
 //! The types of k8s-openapi have no protobuf. So this reads a message by the table of its fields in [`fields`] and presents it to
-//! serde as the JSON that the API server would have sent: whatever is read from JSON is read from protobuf, too. A message with a
-//! field that the table does not have, of a newer Kubernetes, is an error: its object is then requested as JSON.
+//! serde as the JSON that the API server would have sent: whatever is read from JSON is read from protobuf, too. An object with a
+//! field that the table does not have, of a newer Kubernetes, is an error: it is then requested as JSON.
 
 mod fields;
 mod message;
@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kube::core::Status;
 use tracing::warn;
 
-pub use message::{Encoded, Message};
+pub use message::{Descriptor, Message};
 pub(crate) use wire::Error;
 use wire::Value;
 
 /// The start of the content type of an answer.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What a client sends that prefers protobuf. Proxies answer in JSON or text.
+/// The header `Accept`: protobuf, or JSON from a server that does not send it.
 pub(crate) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// The start of each answer in protobuf.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Returns the message of a kind that is built into Kubernetes; `None` for others.
+/// Returns the descriptor of a kind that is read as protobuf; `None` for others.
 #[must_use]
-pub fn message(group: &str, kind: &str) -> Option<&'static Message> {
+pub fn descriptor(group: &str, kind: &str) -> Option<&'static Descriptor> {
     match (group, kind) {
         ("apps", "Deployment") => Some(&fields::DEPLOYMENT),
         ("networking.k8s.io", "Ingress") => Some(&fields::INGRESS),
@@ -38,8 +38,8 @@ pub fn message(group: &str, kind: &str) -> Option<&'static Message> {
     }
 }
 
-/// Returns the message of any object of which the API server sends only the metadata.
-pub(crate) const fn metadata_message() -> &'static Message {
+/// Returns the descriptor of an object of which the API server sends only the metadata.
+pub(crate) const fn metadata_descriptor() -> &'static Descriptor {
     &fields::PARTIAL_OBJECT_METADATA
 }
 
@@ -50,8 +50,8 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// Returns the message of a kind, unless it is requested as JSON.
-    pub(crate) fn message(&self, of: Option<&'static Message>) -> Option<&'static Message> {
+    /// Returns the descriptor that it was given, unless JSON is to be requested.
+    pub(crate) fn descriptor(&self, of: Option<&'static Descriptor>) -> Option<&'static Descriptor> {
         of.filter(|_| !self.is_json.load(Ordering::Relaxed))
     }
 
@@ -82,7 +82,7 @@ pub(crate) fn event(event: &[u8]) -> Result<(&str, Answer<'_>), Error> {
         match number {
             1 => kind = value.text()?,
             2 => wire::each(value.bytes()?, |_, value| value.bytes().map(|raw| object = raw))?,
-            _ => return Err(Error::UnknownField(number)),
+            _ => return Err(Error::UnknownField("WatchEvent", number)),
         }
         Ok(())
     })?;
@@ -116,34 +116,33 @@ impl<'a> Answer<'a> {
         Ok(answer)
     }
 
-    /// Returns the object, which has this message.
-    pub(crate) const fn object(self, message: &'static Message) -> Encoded<'a> {
-        Encoded::new(self.raw, message)
+    /// Returns the object.
+    pub(crate) const fn object(self, descriptor: &'static Descriptor) -> Message<'a> {
+        Message::new(self.raw, descriptor)
     }
 
-    /// Reads a list, whose objects have this message. `begin` receives the metadata of the list, and `each` one object after the
-    /// other.
+    /// Reads a list. `begin` receives its metadata, and `each` one object after the other.
     pub(crate) fn list<E: From<Error>>(
         self,
-        message: &'static Message,
-        mut begin: impl FnMut(Encoded<'a>) -> Result<(), E>,
-        mut each: impl FnMut(Encoded<'a>) -> Result<(), E>,
+        descriptor: &'static Descriptor,
+        mut begin: impl FnMut(Message<'a>) -> Result<(), E>,
+        mut each: impl FnMut(Message<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
         wire::each(self.raw, |number, value| match (number, value) {
-            (1, Value::Bytes(meta)) => begin(Encoded::new(meta, &fields::LIST_META)),
-            (2, Value::Bytes(object)) => each(Encoded::new(object, message)),
-            _ => Err(Error::UnknownField(number).into()),
+            (1, Value::Bytes(meta)) => begin(Message::new(meta, &fields::LIST_META).known()),
+            (2, Value::Bytes(object)) => each(Message::new(object, descriptor)),
+            _ => Err(Error::UnknownField("the list", number).into()),
         })
     }
 
-    /// Reads the Status of an error.
+    /// Reads the Status of an error. Nothing is written because of a field that a newer Kubernetes may have added.
     pub(crate) fn status(self) -> Result<Status, Error> {
-        self.object(&fields::STATUS).read()
+        self.object(&fields::STATUS).known().read()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use k8s_openapi::ByteString;
     use k8s_openapi::api::apps::v1::Deployment;
     use serde::de::DeserializeOwned;
@@ -153,22 +152,28 @@ mod tests {
 
     /// An object as Kubernetes writes it.
     #[derive(serde::Deserialize)]
-    struct Example {
-        kind: String,
+    pub(crate) struct Example {
+        pub(crate) kind: String,
         protobuf: ByteString,
-        json: Value,
+        pub(crate) json: Value,
     }
 
-    fn examples() -> Vec<Example> {
+    impl Example {
+        pub(crate) fn message(&self) -> Message<'_> {
+            Message::new(&self.protobuf.0, descriptor_of(&self.kind))
+        }
+    }
+
+    pub(crate) fn examples() -> Vec<Example> {
         serde_json::from_str(include_str!("protobuf/examples.json")).unwrap()
     }
 
-    fn message_of(kind: &str) -> &'static Message {
+    fn descriptor_of(kind: &str) -> &'static Descriptor {
         let groups = ["", "apps", "networking.k8s.io"];
         match kind {
             "Status" => &fields::STATUS,
-            "PartialObjectMetadata" => metadata_message(),
-            _ => groups.iter().find_map(|group| message(group, kind)).unwrap(),
+            "PartialObjectMetadata" => metadata_descriptor(),
+            _ => groups.iter().find_map(|group| descriptor(group, kind)).unwrap(),
         }
     }
 
@@ -186,7 +191,7 @@ mod tests {
     }
 
     fn decoded<T: DeserializeOwned>(example: &Example) -> Result<T, Error> {
-        Encoded::new(&example.protobuf.0, message_of(&example.kind)).read()
+        example.message().read()
     }
 
     #[test]
@@ -242,7 +247,7 @@ mod tests {
     }
 
     fn service(bytes: &[u8]) -> Result<Value, Error> {
-        Encoded::new(bytes, message_of("Service")).read()
+        Message::new(bytes, descriptor_of("Service")).read()
     }
 
     #[test]
@@ -250,11 +255,11 @@ mod tests {
         // Field 2, the spec, with field 1, the ports, twice, and one that does not exist.
         assert_eq!(service(&[0x12, 0]).unwrap(), json!({"spec": {}}));
         let error = service(&[0x12, 3, 0xf8, 0x07, 1]).unwrap_err();
-        assert!(matches!(error, Error::UnknownField(127)), "{error}");
+        assert!(matches!(error, Error::UnknownField("ServiceSpec", 127)), "{error}");
         let error = service(&[0x12, 0, 0x0a, 0]).unwrap_err();
-        assert!(matches!(error, Error::Order(1)), "{error}");
+        assert!(matches!(error, Error::Order("Service", 1)), "{error}");
         let error = service(&[0x12, 0, 0x12, 0]).unwrap_err();
-        assert!(matches!(error, Error::Order(2)), "{error}");
+        assert!(matches!(error, Error::Order("Service", 2)), "{error}");
     }
 
     #[test]
@@ -266,6 +271,9 @@ mod tests {
         let status = answer.status().unwrap();
         assert_eq!((&*status.message, status.code), ("taken", 409));
         assert!(status.is_failure() && status.is_already_exists());
+        let newer = b"k8s\0\x12\x0a\x1a\x05taken\xf8\x07\x01";
+        let status = Answer::of(newer).unwrap().unwrap().status().unwrap();
+        assert_eq!(status.message, "taken", "an unknown field is skipped");
         assert!(Answer::of(b"{}").is_none());
         assert!(Answer::of(b"k8s\0\x0a\xff").unwrap().is_err());
     }
@@ -273,9 +281,9 @@ mod tests {
     #[test]
     fn kind_falls_back_to_json() {
         let encoding = Encoding::default();
-        let service = message("", "Service");
-        assert!(encoding.message(service).is_some());
-        encoding.fall_back("services", &Error::UnknownField(99));
-        assert!(encoding.message(service).is_none());
+        let service = descriptor("", "Service");
+        assert!(encoding.descriptor(service).is_some());
+        encoding.fall_back("services", &Error::UnknownField("ServiceSpec", 99));
+        assert!(encoding.descriptor(service).is_none());
     }
 }

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use crate::cache::{Equivalent, Item};
 use crate::guard::guarded;
 use crate::key::Key;
-use crate::protobuf::{self, Encoded, Message};
+use crate::protobuf::{self, Descriptor, Message};
 
 /// Objects larger than this are reduced one at a time.
 const LARGE: usize = 64 * 1024;
@@ -38,9 +38,9 @@ pub trait Reduce: Send + Sync + 'static {
     /// Returns the plural name of the kind.
     fn resource() -> &'static str;
 
-    /// Returns the message of its objects in protobuf, if they are read as that.
+    /// Returns the type of its objects in protobuf, if they are read as that.
     #[must_use]
-    fn message() -> Option<&'static Message> {
+    fn descriptor() -> Option<&'static Descriptor> {
         None
     }
 
@@ -67,7 +67,7 @@ pub enum Part<'a> {
     /// As JSON.
     Json(&'a RawValue),
     /// As protobuf.
-    Protobuf(Encoded<'a>),
+    Protobuf(Message<'a>),
 }
 
 impl Part<'_> {
@@ -96,16 +96,21 @@ impl<'a> Parts<'a> {
         serde_json::from_str(text.get())
     }
 
-    /// Parses the metadata of an answer in protobuf, whose object has this message. A Status, the answer to a deletion, has no parts.
-    pub(crate) fn of_answer(answer: protobuf::Answer<'a>, message: &'static Message) -> Result<Self, protobuf::Error> {
-        match answer.kind {
-            "Status" => Ok(Self::default()),
-            _ => Self::of_message(answer.object(message)),
+    /// Checks the object of an answer in protobuf, and parses its metadata. A Status, the answer to a deletion, has no parts.
+    pub(crate) fn of_answer(
+        answer: protobuf::Answer<'a>,
+        descriptor: &'static Descriptor,
+    ) -> Result<Self, protobuf::Error> {
+        if answer.kind == "Status" {
+            return Ok(Self::default());
         }
+        let object = answer.object(descriptor);
+        object.check()?;
+        Self::of_message(object)
     }
 
     /// Parses the metadata of an object in protobuf.
-    pub(crate) fn of_message(object: Encoded<'a>) -> Result<Self, protobuf::Error> {
+    pub(crate) fn of_message(object: Message<'a>) -> Result<Self, protobuf::Error> {
         let mut parts = Self::default();
         object.messages(|name, message| {
             match name {
@@ -133,8 +138,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Checks that what is protobuf can be read, before it is reduced. If the fields of a newer Kubernetes were left out, the object
-    /// would differ from what is wanted, and be written forever.
+    /// Checks that what is protobuf can be read, before it is reduced: a spec that can't be read counts as one without fields.
     pub(crate) fn check(&self) -> Result<(), protobuf::Error> {
         for part in self.spec.iter().chain(&self.status) {
             if let Part::Protobuf(message) = part {
@@ -318,8 +322,7 @@ pub fn read<T: DeserializeOwned>(part: Part<'_>) -> Result<T, String> {
     })
 }
 
-/// Parses a part of an object of any kind. Apart from [`read`], since each type that is read from both forms takes as much of the
-/// program again.
+/// Parses a part of an object, whether it is JSON or protobuf. Each type that is read from both makes the program larger.
 ///
 /// # Errors
 /// When the part does not have the type.

@@ -163,7 +163,7 @@ impl Equivalent for PodState {
     }
 }
 
-/// The maximum size of a child or a pod in bytes, without its metadata. Only other managers make objects larger than this.
+/// The maximum size of a child or a pod in bytes, as it was sent and without its metadata. Only other managers make objects larger than this.
 pub const MAX_OBJECT: usize = 512 * 1024;
 
 /// Reads a pod; `None` if it is too large or does not fit its schema.

@@ -164,8 +164,8 @@ impl<R: Reduce> Watch<'_, R> {
     /// Lists all objects. Nothing is concluded from a list before its end.
     async fn list_once(&self, collection: &Collection, pulse: &Pulse) -> Result<Position, Error> {
         let mut listing = self.begin_list();
-        let message = self.kind.encoding.message(R::message());
-        let mut pages = collection.pages(message.is_some());
+        let descriptor = self.kind.encoding.descriptor(R::descriptor());
+        let mut pages = collection.pages(descriptor.is_some());
         loop {
             pulse.beat();
             let page = pages.next().await?;
@@ -177,9 +177,9 @@ impl<R: Reduce> Watch<'_, R> {
                 Ok(key) => listed.extend(key),
                 Err(error) => unreadable = Some(error),
             };
-            let page = match message.zip(protobuf::Answer::of(&page)) {
-                Some((message, page)) => page
-                    .and_then(|page| read_message_page(page, message, begin, store))
+            let page = match descriptor.zip(protobuf::Answer::of(&page)) {
+                Some((descriptor, page)) => page
+                    .and_then(|page| read_message_page(page, descriptor, begin, store))
                     .map_err(|error| self.unreadable(&error))?,
                 None => read_page(&page, begin, store)?,
             };
@@ -276,17 +276,17 @@ impl<R: Reduce> Watch<'_, R> {
         let events = match &mut position.events {
             Some(events) => events,
             none => {
-                let message = self.kind.encoding.message(R::message());
-                let watch = collection.watch(&position.version, message.is_some());
+                let descriptor = self.kind.encoding.descriptor(R::descriptor());
+                let watch = collection.watch(&position.version, descriptor.is_some());
                 none.insert(pulse.beating(watch).await?)
             }
         };
-        let message = R::message().filter(|_| events.framing() == Framing::Lengths);
+        let descriptor = R::descriptor().filter(|_| events.framing() == Framing::Lengths);
         let Some(event) = pulse.beating(events.next()).await? else {
             return Ok(false);
         };
-        let event = match message {
-            Some(message) => Event::parse_message(event, message).map_err(|error| self.unreadable(&error))?,
+        let event = match descriptor {
+            Some(descriptor) => Event::parse_message(event, descriptor).map_err(|error| self.unreadable(&error))?,
             None => Event::parse(event)?,
         };
         position.version = match event {

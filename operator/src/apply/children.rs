@@ -275,19 +275,18 @@ async fn send(
     request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
 ) -> Result<(Bytes, Reduced<ChildObject>), CallError> {
     let encoding = &stores.children.of(kind).encoding;
-    let message = encoding.message(protobuf::message(kind.group, kind.kind));
+    let descriptor = encoding.descriptor(protobuf::descriptor(kind.group, kind.kind));
     let request = request.map(|mut request| {
-        if message.is_some() {
+        if descriptor.is_some() {
             let accept = HeaderValue::from_static(protobuf::ACCEPT);
             request.headers_mut().insert(header::ACCEPT, accept);
         }
         request
     });
     let parse = |body: Bytes| {
-        let parts = match message.zip(protobuf::Answer::of(&body)) {
-            Some((message, answer)) => answer
-                .and_then(|answer| Parts::of_answer(answer, message))
-                .and_then(|parts| parts.check().map(|()| parts))
+        let parts = match descriptor.zip(protobuf::Answer::of(&body)) {
+            Some((descriptor, answer)) => answer
+                .and_then(|answer| Parts::of_answer(answer, descriptor))
                 .inspect_err(|error| encoding.fall_back(kind.plural, error))
                 .map_err(|error| error.to_string()),
             None => serde_json::from_slice(&body).map_err(|error| error.to_string()),
@@ -308,9 +307,9 @@ struct Answer {
 impl Answer {
     /// Parses the whole object.
     fn whole(&self) -> Value {
-        let message = protobuf::message(self.kind.group, self.kind.kind);
-        match message.zip(protobuf::Answer::of(&self.body)) {
-            Some((message, answer)) => answer.and_then(|answer| answer.object(message).read()).ok(),
+        let descriptor = protobuf::descriptor(self.kind.group, self.kind.kind);
+        match descriptor.zip(protobuf::Answer::of(&self.body)) {
+            Some((descriptor, answer)) => answer.and_then(|answer| answer.object(descriptor).read()).ok(),
             None => serde_json::from_slice(&self.body).ok(),
         }
         .unwrap_or_default()

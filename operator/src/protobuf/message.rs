@@ -7,9 +7,14 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 use super::wire::{self, Error, Value};
 
-/// The fields of a message, in the order of their numbers.
+/// The type of a message.
 #[derive(Debug)]
-pub struct Message(pub(super) &'static [Field]);
+pub struct Descriptor {
+    /// Its name in the API, such as `PodSpec`.
+    name: &'static str,
+    /// Its fields, in the order of their numbers.
+    fields: &'static [Field],
+}
 
 /// A field of a message.
 #[derive(Debug)]
@@ -20,7 +25,7 @@ pub(super) struct Field {
     of: Type,
     is_list: bool,
     /// Whether JSON does not have it if it is empty.
-    is_omitted: bool,
+    is_omitted_if_empty: bool,
 }
 
 /// The type of a value.
@@ -35,9 +40,9 @@ pub(super) enum Type {
     IntOrString,
     /// A message with seconds and nanoseconds; in JSON a text.
     Time,
-    Message(&'static Message),
+    Message(&'static Descriptor),
     /// A message whose fields are fields of the message around it in JSON.
-    Inline(&'static Message),
+    Inline(&'static Descriptor),
     /// Entries with a text as the key, and this value.
     Map(&'static Type),
     /// What is never read: the fields that a manager owns.
@@ -51,14 +56,14 @@ pub(super) const fn field(number: u32, name: &'static str, of: Type) -> Field {
         name,
         of,
         is_list: false,
-        is_omitted: false,
+        is_omitted_if_empty: false,
     }
 }
 
 /// A field that is always sent, and which JSON does not have if it is empty.
 pub(super) const fn omitted(number: u32, name: &'static str, of: Type) -> Field {
     Field {
-        is_omitted: true,
+        is_omitted_if_empty: true,
         ..field(number, name, of)
     }
 }
@@ -71,26 +76,51 @@ pub(super) const fn list(number: u32, name: &'static str, of: Type) -> Field {
     }
 }
 
-impl Message {
+/// The type of a message with these fields.
+pub(super) const fn message(name: &'static str, fields: &'static [Field]) -> Descriptor {
+    Descriptor { name, fields }
+}
+
+impl Descriptor {
     fn field(&self, number: u32) -> Result<&'static Field, Error> {
-        let found = self.0.binary_search_by_key(&number, |field| field.number);
-        found
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .ok_or(Error::UnknownField(number))
+        let found = self.fields.binary_search_by_key(&number, |field| field.number);
+        let field = found.ok().and_then(|at| self.fields.get(at));
+        field.ok_or(Error::UnknownField(self.name, number))
     }
 }
 
 /// An encoded message.
 #[derive(Clone, Copy, Debug)]
-pub struct Encoded<'a> {
+pub struct Message<'a> {
     bytes: &'a [u8],
-    message: &'static Message,
+    descriptor: &'static Descriptor,
+    unknown: Unknown,
 }
 
-impl<'a> Encoded<'a> {
-    pub(super) const fn new(bytes: &'a [u8], message: &'static Message) -> Self {
-        Self { bytes, message }
+/// What happens to a field that its type does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// It is an error.
+    Refused,
+    /// It is skipped, as is all that serde ignores.
+    Skipped,
+}
+
+impl<'a> Message<'a> {
+    pub(super) const fn new(bytes: &'a [u8], descriptor: &'static Descriptor) -> Self {
+        Self {
+            bytes,
+            descriptor,
+            unknown: Unknown::Refused,
+        }
+    }
+
+    /// The same with its known fields only.
+    pub(crate) const fn known(self) -> Self {
+        Self {
+            unknown: Unknown::Skipped,
+            ..self
+        }
     }
 
     /// Reads it as what JSON is read as.
@@ -111,9 +141,9 @@ impl<'a> Encoded<'a> {
     /// Calls `each` with the name of each field that is a message, and that message. Others are left out.
     pub(crate) fn messages(self, mut each: impl FnMut(&'static str, Self) -> Result<(), Error>) -> Result<(), Error> {
         wire::each(self.bytes, |number, value| {
-            let field = self.message.field(number)?;
+            let field = self.descriptor.field(number)?;
             match field.of {
-                Type::Message(message) if !field.is_list => each(field.name, Self::new(value.bytes()?, message)),
+                Type::Message(of) if !field.is_list => each(field.name, Self::new(value.bytes()?, of)),
                 _ => Ok(()),
             }
         })
@@ -121,8 +151,9 @@ impl<'a> Encoded<'a> {
 
     fn fields(self) -> Fields<'a> {
         Fields {
-            level: Level::of(self.bytes, self.message),
-            around: Vec::new(),
+            level: Level::of(self.bytes, self.descriptor),
+            outer: Vec::new(),
+            unknown: self.unknown,
             current: None,
         }
     }
@@ -132,14 +163,14 @@ impl<'a> Encoded<'a> {
 #[derive(Clone, Copy)]
 struct Level<'a> {
     rest: &'a [u8],
-    message: &'static Message,
+    of: &'static Descriptor,
     /// The number of the field that was read last.
     last: u32,
 }
 
 impl<'a> Level<'a> {
-    const fn of(rest: &'a [u8], message: &'static Message) -> Self {
-        Self { rest, message, last: 0 }
+    const fn of(rest: &'a [u8], of: &'static Descriptor) -> Self {
+        Self { rest, of, last: 0 }
     }
 
     /// Takes another value of the field that was read last.
@@ -160,7 +191,8 @@ impl<'a> Level<'a> {
 struct Fields<'a> {
     level: Level<'a>,
     /// The messages around an inline one.
-    around: Vec<Level<'a>>,
+    outer: Vec<Level<'a>>,
+    unknown: Unknown,
     /// The field whose name was read.
     current: Option<(&'static Field, Value<'a>)>,
 }
@@ -169,27 +201,30 @@ impl<'a> Fields<'a> {
     fn advance(&mut self) -> Result<Option<(&'static Field, Value<'a>)>, Error> {
         loop {
             if self.level.rest.is_empty() {
-                match self.around.pop() {
+                match self.outer.pop() {
                     Some(level) => self.level = level,
                     None => return Ok(None),
                 }
                 continue;
             }
             let (number, value) = wire::next(&mut self.level.rest)?;
-            if number <= self.level.last {
-                return Err(Error::Order(number));
+            if number <= self.level.last && self.unknown == Unknown::Refused {
+                return Err(Error::Order(self.level.of.name, number));
             }
             self.level.last = number;
-            let field = self.level.message.field(number)?;
+            let field = match self.level.of.field(number) {
+                Err(Error::UnknownField(..)) if self.unknown == Unknown::Skipped => continue,
+                field => field?,
+            };
             match field.of {
-                Type::Inline(message) => {
-                    let inner = Level::of(value.bytes()?, message);
-                    self.around.push(std::mem::replace(&mut self.level, inner));
+                Type::Inline(of) => {
+                    let inner = Level::of(value.bytes()?, of);
+                    self.outer.push(std::mem::replace(&mut self.level, inner));
                 }
                 Type::Skipped => while self.level.next_of_list()?.is_some() {},
                 // A time that was not set.
                 Type::Time if value.is_zero() => {}
-                _ if field.is_omitted && value.is_zero() => {}
+                _ if field.is_omitted_if_empty && value.is_zero() => {}
                 _ => return Ok(Some((field, value))),
             }
         }
@@ -208,15 +243,25 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (field, first) = self.current.take().ok_or(Error::Malformed)?;
-        let level = &mut self.level;
+        let (level, unknown) = (&mut self.level, self.unknown);
         let next = Some(first);
         seed.deserialize(match &field.of {
-            of if field.is_list => Node::List(List { level, next, of }),
+            of if field.is_list => Node::List(List {
+                level,
+                next,
+                of,
+                unknown,
+            }),
             Type::Map(of) => Node::Map(Map {
-                entries: List { level, next, of },
+                entries: List {
+                    level,
+                    next,
+                    of,
+                    unknown,
+                },
                 value: first,
             }),
-            of => Node::Value(first, of),
+            of => Node::Value(first, of, unknown),
         })
     }
 }
@@ -226,6 +271,7 @@ struct List<'f, 'a> {
     level: &'f mut Level<'a>,
     next: Option<Value<'a>>,
     of: &'static Type,
+    unknown: Unknown,
 }
 
 impl<'a> List<'_, 'a> {
@@ -241,8 +287,9 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        let (next, of) = (self.advance()?, self.of);
-        next.map(|value| seed.deserialize(Node::Value(value, of))).transpose()
+        let next = self.advance()?;
+        next.map(|value| seed.deserialize(Node::Value(value, self.of, self.unknown)))
+            .transpose()
     }
 }
 
@@ -266,7 +313,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
             match number {
                 1 => key = value.text()?,
                 2 => self.value = value,
-                _ => return Err(Error::UnknownField(number)),
+                _ => return Err(unknown(number)),
             }
             Ok(())
         })?;
@@ -274,27 +321,27 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(Node::Value(self.value, self.entries.of))
+        seed.deserialize(Node::Value(self.value, self.entries.of, self.entries.unknown))
     }
 }
 
-/// What serde asks for, whose type follows from the table.
+/// What is presented to serde.
 enum Node<'f, 'a> {
-    Message(Encoded<'a>),
+    Message(Message<'a>),
     List(List<'f, 'a>),
     Map(Map<'f, 'a>),
-    Value(Value<'a>, &'static Type),
+    Value(Value<'a>, &'static Type, Unknown),
 }
 
 impl<'de> Deserializer<'de> for Node<'_, 'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let (value, of) = match self {
+        let (value, of, unknown) = match self {
             Self::Message(message) => return visitor.visit_map(message.fields()),
             Self::List(list) => return visitor.visit_seq(list),
             Self::Map(map) => return visitor.visit_map(map),
-            Self::Value(value, of) => (value, of),
+            Self::Value(value, of, unknown) => (value, of, unknown),
         };
         match of {
             Type::Text => visitor.visit_borrowed_str(value.text()?),
@@ -306,8 +353,26 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
                 Err(text) => visitor.visit_borrowed_str(text),
             },
             Type::Time => visitor.visit_string(time(value.bytes()?)?.to_string()),
-            Type::Message(message) => visitor.visit_map(Encoded::new(value.bytes()?, message).fields()),
+            Type::Message(descriptor) => {
+                let message = Message {
+                    bytes: value.bytes()?,
+                    descriptor,
+                    unknown,
+                };
+                visitor.visit_map(message.fields())
+            }
             Type::Inline(_) | Type::Map(_) | Type::Skipped => Err(Error::Malformed),
+        }
+    }
+
+    /// What is ignored is [checked](Message::check), unless unknown fields are skipped. The values of a list, each of which is a field
+    /// of its own, are skipped one by one.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Self::Message(Message { unknown, .. }) | Self::Value(_, _, unknown) if unknown == Unknown::Skipped => {
+                visitor.visit_unit()
+            }
+            _ => self.deserialize_any(visitor),
         }
     }
 
@@ -327,15 +392,20 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self {
-            Self::Value(value, Type::Text) => visitor.visit_enum(BorrowedStrDeserializer::new(value.text()?)),
+            Self::Value(value, Type::Text, _) => visitor.visit_enum(BorrowedStrDeserializer::new(value.text()?)),
             _ => Err(Error::Malformed),
         }
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
-        struct identifier ignored_any
+        struct identifier
     }
+}
+
+/// Returns the error for a field that an amount, a time, the entry of a map or another message of this file does not have.
+const fn unknown(number: u32) -> Error {
+    Error::UnknownField("a value", number)
 }
 
 /// Reads an amount, which is kept as its text.
@@ -343,7 +413,7 @@ fn quantity(message: &[u8]) -> Result<&str, Error> {
     let mut text = "";
     wire::each(message, |number, value| match number {
         1 => value.text().map(|value| text = value),
-        _ => Err(Error::UnknownField(number)),
+        _ => Err(unknown(number)),
     })?;
     Ok(text)
 }
@@ -355,7 +425,7 @@ fn int_or_string(message: &[u8]) -> Result<Result<i64, &str>, Error> {
         1 => value.number().map(|kind| is_text = kind == 1),
         2 => value.number().map(|value| int = value.cast_signed()),
         3 => value.text().map(|value| text = value),
-        _ => Err(Error::UnknownField(number)),
+        _ => Err(unknown(number)),
     })?;
     Ok(if is_text { Err(text) } else { Ok(int) })
 }
@@ -366,7 +436,7 @@ fn time(message: &[u8]) -> Result<Timestamp, Error> {
     wire::each(message, |number, value| match number {
         1 => value.number().map(|value| seconds = value.cast_signed()),
         2 => value.number().map(|value| nanoseconds = value.cast_signed()),
-        _ => Err(Error::UnknownField(number)),
+        _ => Err(unknown(number)),
     })?;
     let nanoseconds = i32::try_from(nanoseconds).map_err(|_| Error::Malformed)?;
     Timestamp::new(seconds, nanoseconds).map_err(|_| Error::Malformed)

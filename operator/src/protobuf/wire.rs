@@ -8,12 +8,15 @@ pub enum Error {
     /// It ends in the middle of a field, or is not protobuf.
     #[error("the message is not protobuf")]
     Malformed,
-    /// Kubernetes writes the fields of a message in the order of their numbers.
-    #[error("field {0} of the message is not in its order")]
-    Order(u32),
-    /// A newer Kubernetes may have more fields.
-    #[error("the message has an unknown field, with number {0}")]
-    UnknownField(u32),
+    /// Kubernetes writes the fields of a message, which has this type, in the order of their numbers.
+    #[error("the fields of {0} are not in the order of their numbers, at {1}")]
+    Order(&'static str, u32),
+    /// A text is not UTF-8. In JSON, the API server replaces what is not.
+    #[error("a text is not UTF-8")]
+    Text,
+    /// A newer Kubernetes may have added fields to this type.
+    #[error("{0} has an unknown field, number {1}")]
+    UnknownField(&'static str, u32),
     /// It does not have the type that was asked for.
     #[error("{0}")]
     Type(String),
@@ -48,10 +51,10 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn text(self) -> Result<&'a str, Error> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Error::Malformed)
+        std::str::from_utf8(self.bytes()?).map_err(|_| Error::Text)
     }
 
-    /// Whether it is that of a field which was not set.
+    /// Whether it is zero or empty.
     pub(super) const fn is_zero(self) -> bool {
         match self {
             Self::Number(number) => number == 0,

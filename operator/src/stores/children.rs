@@ -10,7 +10,7 @@ use super::definition::Definition;
 use super::{MAX_OBJECT, Store};
 use crate::cache::{Equivalent, Item};
 use crate::key::Key;
-use crate::protobuf::{self, Message};
+use crate::protobuf::{self, Descriptor};
 use crate::reduced::{Parts, Reduce, read_either};
 
 /// The caches of all kinds of children.
@@ -168,8 +168,10 @@ impl Reduce for ChildObject {
         READING.try_with(|kind| kind.plural).unwrap_or("children")
     }
 
-    fn message() -> Option<&'static Message> {
-        READING.try_with(|kind| protobuf::message(kind.group, kind.kind)).ok()?
+    fn descriptor() -> Option<&'static Descriptor> {
+        READING
+            .try_with(|kind| protobuf::descriptor(kind.group, kind.kind))
+            .ok()?
     }
 
     /// A child that is too large counts as having none of the fields that are wanted. Its changes queue the app of its name, which
@@ -198,5 +200,46 @@ impl Reduce for ChildObject {
             version: meta.resource_version.unwrap_or_default(),
             value,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::protobuf::tests::examples;
+    use crate::reduced::{Outcome, Reduced};
+
+    /// Otherwise an operator that falls back to JSON would see drift.
+    #[tokio::test]
+    async fn child_is_the_same_as_json_and_as_protobuf() {
+        let mut compared = 0;
+        for example in examples() {
+            let Some(kind) = CHILDREN.iter().find(|kind| kind.kind == example.kind) else {
+                continue;
+            };
+            let json = to_raw_value(&example.json).unwrap();
+            let message = Parts::of_message(example.message()).unwrap();
+            let kept = |object: Reduced<ChildObject>| match object.outcome {
+                Outcome::Kept(item) => item.value,
+                other => panic!("{other:?}"),
+            };
+            reading(kind, async {
+                let (json, protobuf) = (Reduced::parse(&json).unwrap(), Reduced::of(message));
+                assert_eq!(kept(json), kept(protobuf), "{}", kind.kind);
+            })
+            .await;
+            compared += 1;
+        }
+        assert_eq!(compared, 8, "four kinds, with all fields and with none");
+    }
+
+    #[test]
+    fn only_specs_of_children_in_protobuf_have_a_digest() {
+        let mut kinds = CHILDREN
+            .iter()
+            .filter(|kind| protobuf::descriptor(kind.group, kind.kind).is_some());
+        assert!(kinds.all(|kind| kind.digest.iter().all(|field| *field == "spec")));
     }
 }

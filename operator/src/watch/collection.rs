@@ -58,11 +58,11 @@ pub(super) struct Pages {
 #[derive(Clone, Copy)]
 enum Form {
     /// What is watched of it, as JSON.
-    Object,
+    Json,
     /// The same as protobuf.
-    Message,
+    Protobuf,
     /// Its name and its version.
-    Version,
+    Versions,
 }
 
 impl Collection {
@@ -91,12 +91,12 @@ impl Collection {
 
     /// Requests the first page of a list of the objects, preferably as protobuf.
     pub(super) fn pages(&self, as_protobuf: bool) -> Pages {
-        self.begin(if as_protobuf { Form::Message } else { Form::Object })
+        self.begin(if as_protobuf { Form::Protobuf } else { Form::Json })
     }
 
     /// Requests the first page of a list of their versions.
     pub(super) fn version_pages(&self) -> Pages {
-        self.begin(Form::Version)
+        self.begin(Form::Versions)
     }
 
     fn begin(&self, form: Form) -> Pages {
@@ -112,9 +112,9 @@ impl Collection {
     /// Requests a page of a list. No version is named, so that it is as current as the server's storage.
     async fn page(&self, token: Option<String>, form: Form) -> Result<Bytes, Error> {
         let (accept, limit) = match form {
-            Form::Object => (self.only_metadata.then_some(METADATA_LIST), PAGE),
-            Form::Message => (Some(protobuf::ACCEPT), PAGE),
-            Form::Version => (Some(versions::ACCEPT), VERSIONS_PAGE),
+            Form::Json => (self.only_metadata.then_some(METADATA_LIST), PAGE),
+            Form::Protobuf => (Some(protobuf::ACCEPT), PAGE),
+            Form::Versions => (Some(versions::ACCEPT), VERSIONS_PAGE),
         };
         let params = ListParams {
             continue_token: token,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::key::Key;
-use crate::protobuf::{self, Answer, Message};
+use crate::protobuf::{self, Answer, Descriptor};
 use crate::reduced::{Name, Parts};
 
 /// One event of a watch.
@@ -77,13 +77,13 @@ impl Event<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// Parses an event in protobuf, whose object has this message.
+    /// Parses an event in protobuf.
     ///
     /// # Errors
     /// When it is not an event, or has an object that can't be read.
-    pub fn parse_message(event: &'a [u8], message: &'static Message) -> Result<Self, protobuf::Error> {
+    pub fn parse_message(event: &'a [u8], descriptor: &'static Descriptor) -> Result<Self, protobuf::Error> {
         let (kind, object) = protobuf::event(event)?;
-        let parts = || Parts::of_message(object.object(message));
+        let parts = || Parts::of_message(object.object(descriptor));
         Ok(match kind {
             "ADDED" | "MODIFIED" => Event::Changed(Object::of(parts()?)?),
             "DELETED" => Event::Deleted(Object::of(parts()?)?),
@@ -130,19 +130,19 @@ pub fn read_page(
     Ok(meta)
 }
 
-/// The same of an answer in protobuf, whose objects have this message.
+/// Parses a page of a list in protobuf, like [`read_page`].
 ///
 /// # Errors
 /// When it is not a list, or has an object that can't be read.
 pub fn read_message_page(
     page: Answer<'_>,
-    message: &'static Message,
+    descriptor: &'static Descriptor,
     mut begin: impl FnMut(&PageMeta),
     mut each: impl FnMut(Object<'_>),
 ) -> Result<PageMeta, protobuf::Error> {
     let mut meta = None;
     page.list(
-        message,
+        descriptor,
         |list| {
             begin(meta.insert(list.read()?));
             Ok(())
@@ -296,7 +296,7 @@ mod tests {
             let envelope = [b"k8s\0".to_vec(), field(2, object)].concat();
             [field(1, kind.as_bytes()), field(2, &field(1, &envelope))].concat()
         };
-        let service = protobuf::message("", "Service").unwrap();
+        let service = protobuf::descriptor("", "Service").unwrap();
         let parsed = |event: &[u8]| shown(Event::parse_message(event, service));
         assert_eq!(parsed(&event("ADDED", &object)), "changed shop/web 7");
         assert_eq!(parsed(&event("MODIFIED", &object)), "changed shop/web 7");

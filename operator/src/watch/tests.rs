@@ -19,7 +19,7 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::cache::Item;
-use crate::protobuf::{self, Message};
+use crate::protobuf::{self, Descriptor};
 use crate::reduced::Parts;
 
 fn item(name: &str, version: u64) -> Item<()> {
@@ -47,8 +47,8 @@ impl Reduce for Plain {
         "configmaps"
     }
 
-    fn message() -> Option<&'static Message> {
-        protobuf::message("", "Service")
+    fn descriptor() -> Option<&'static Descriptor> {
+        protobuf::descriptor("", "Service")
     }
 
     fn reduce(object: Parts<'_>) -> Option<Item<()>> {
@@ -94,6 +94,8 @@ enum Answer {
     Messages(u64, Vec<(&'static str, u64)>),
     /// With an object, as protobuf, that has a field of a newer version, perhaps in its spec.
     UnknownField { in_spec: bool },
+    /// With such an event, and the end of the answer.
+    UnknownFieldInEvent,
     /// With these events, and then none.
     Events(Vec<Value>),
     /// With these events, and the end of the answer.
@@ -108,7 +110,7 @@ enum Answer {
 
 use Answer::{
     Events, EventsAndBreak, EventsAndEnd, EventsAndHalf, EventsAndHalfAtEnd, FirstPage, FirstVersions, Messages,
-    Page as LastPage, Refusal, UnknownField, Versions,
+    Page as LastPage, Refusal, UnknownField, UnknownFieldInEvent, Versions,
 };
 
 impl Answer {
@@ -152,6 +154,18 @@ impl Answer {
                 Response::new(Full::from(list).map_err(|never| match never {}).boxed_unsync())
             }
             FirstVersions(version, objects) => versions(version, &objects, "more"),
+            UnknownFieldInEvent => {
+                let event = b"\0\0\0\x21\x0a\x05ADDED\x12\x18\x0a\x16k8s\0\x12\x10\
+                    \x0a\x09\x0a\x03new\x32\x0212\x12\x03\xf8\x07\x01"
+                    .as_slice();
+                Response::builder()
+                    .header(
+                        http::header::CONTENT_TYPE,
+                        "application/vnd.kubernetes.protobuf;stream=watch",
+                    )
+                    .body(Full::from(event).map_err(|never| match never {}).boxed_unsync())
+                    .unwrap()
+            }
             Events(events) => Response::new(StreamBody::new(lines(events).chain(stream::pending())).boxed_unsync()),
             EventsAndEnd(events) => Response::new(StreamBody::new(lines(events)).boxed_unsync()),
             EventsAndBreak(events) => {
@@ -197,7 +211,7 @@ fn request_kind(request: &http::Request<Body>) -> String {
     match (value("resourceVersion="), value("continue="), value("limit=")) {
         (Some(version), None, None) if query.contains("watch=true") => {
             assert!(query.contains("allowWatchBookmarks=true"), "{query}");
-            format!("watch from {version}")
+            format!("watch from {version}{form}")
         }
         (None, None, Some(page)) if page == limit => format!("list{form}"),
         (None, Some(_), Some(page)) if page == limit => format!("next page{form}"),
@@ -331,10 +345,23 @@ async fn list_that_cannot_be_read_as_protobuf_is_requested_as_json() {
             Refusal(410),
             LastPage(12, known()),
         ];
-        let requests = ["list", "list as JSON", "watch from 11", "watch from 11", "list as JSON"];
+        let watch = "watch from 11 as JSON";
+        let requests = ["list", "list as JSON", watch, watch, "list as JSON"];
         let cached = ["new-1", "new-2", "old"];
         assert_eq!(watched(answers).await, seen(&requests, &cached, &[], 0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_that_cannot_be_read_as_protobuf_is_requested_as_json() {
+    let answers = [
+        LastPage(11, known()),
+        UnknownFieldInEvent,
+        Events(vec![added("new", 12)]),
+    ];
+    let requests = ["list", "watch from 11", "watch from 11 as JSON"];
+    let cached = ["new", "new-1", "new-2", "old"];
+    assert_eq!(watched(answers).await, seen(&requests, &cached, &["new"], 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::error::Error;
 use super::event::PageMeta;
 use crate::key::Key;
-use crate::protobuf::{self, Answer, Encoded, metadata_message};
+use crate::protobuf::{self, Answer, Message, metadata_descriptor};
 
 /// What a client sends to get it.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -35,13 +35,13 @@ impl VersionPage {
     pub(super) fn parse(answer: &[u8]) -> Result<Self, Error> {
         let answer = Answer::of(answer).ok_or_else(|| Error::new("the answer is not protobuf"))??;
         let (mut meta, mut objects) = (None::<PageMeta>, Vec::new());
-        let read_meta = |page: Encoded<'_>| {
+        let read_meta = |page: Message<'_>| {
             meta = Some(page.read()?);
             Ok(())
         };
-        answer.list::<protobuf::Error>(metadata_message(), read_meta, |object| {
+        answer.list::<protobuf::Error>(metadata_descriptor(), read_meta, |object| {
             object.messages(|_, metadata| {
-                let head: Head<'_> = metadata.read()?;
+                let head: Head<'_> = metadata.known().read()?;
                 let key = Key::new(head.namespace, head.name);
                 objects.push((key, head.resource_version.to_owned()));
                 Ok(())
