@@ -316,7 +316,8 @@ fn the_other_is_ready(history: &[ObjectVersion], left: &Value) -> bool {
     of(text(left, "/metadata/name")) == 0 && apps.all(|seen| ready(&seen.object) == Some(("True", "")))
 }
 
-/// Returns whether the pod has no controller any more, and another pod replaces it.
+/// Returns whether the pod has no controller any more, another pod replaces it, and the set has been ready since: its status may
+/// still be that of before, and a new pod without a probe counts as available only after some seconds.
 fn is_released(history: &[ObjectVersion], left: &Value) -> bool {
     let existing = existing(history);
     let pods = existing.values().filter(|seen| seen.resource == POD.plural());
@@ -325,12 +326,42 @@ fn is_released(history: &[ObjectVersion], left: &Value) -> bool {
     let mut sets = existing.values().filter(|seen| seen.resource == PODSET.plural());
     free.iter().any(|seen| seen.uid() == text(left, "/metadata/uid"))
         && owned.len() == 2
-        && sets.all(|seen| ready(&seen.object) == Some(("True", "")))
+        && sets.all(|set| {
+            let is_newest = owned.iter().all(|pod| pod.version() < set.version());
+            is_newest && ready(&set.object) == Some(("True", ""))
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn released_pod_is_replaced_once_the_set_is_ready_after_it() {
+        let pod = |name: &str, version: u64, owned: bool| {
+            let owner = json!([{"kind": "PodSet", "name": "set", "uid": "s", "controller": true}]);
+            let owners = if owned { owner } else { json!([]) };
+            ObjectVersion {
+                resource: POD.plural(),
+                object: json!({"metadata": {"uid": name, "resourceVersion": version.to_string(), "ownerReferences": owners}}),
+                deleted: false,
+            }
+        };
+        let set = |version: u64, ready: &str| ObjectVersion {
+            resource: PODSET.plural(),
+            object: json!({"metadata": {"uid": "s", "resourceVersion": version.to_string(), "generation": 1},
+                "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": ready}]}}),
+            deleted: false,
+        };
+        let left = json!({"metadata": {"uid": "free"}});
+        let released = |set| {
+            let pods = [pod("old", 3, true), pod("free", 6, false), pod("new", 7, true)];
+            is_released(&pods.into_iter().chain([set]).collect::<Vec<_>>(), &left)
+        };
+        assert!(!released(set(5, "True")), "the status is that of before");
+        assert!(!released(set(8, "False")), "the new pod is not available yet");
+        assert!(released(set(9, "True")));
+    }
 
     fn seen(generation: i64, observed: i64, ready: &str) -> ObjectVersion {
         let status = json!({"observedGeneration": observed, "conditions": [{"type": "Ready", "status": ready}]});
