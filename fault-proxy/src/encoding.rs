@@ -19,7 +19,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the bytes of the first event, if it has arrived.
+    /// Returns how many bytes the first event has, with its line end or its length, if all of it has arrived.
     pub(crate) fn find(self, pending: &[u8]) -> Option<usize> {
         match self {
             Self::Json => Some(pending.iter().position(|byte| *byte == b'\n')? + 1),
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// Reads an event with its end or its length; an empty one if that is not possible.
+    /// Reads such an event. One that can't be read has no type and no name.
     pub(crate) fn head(self, event: &[u8]) -> Head {
         match self {
             Self::Json => {

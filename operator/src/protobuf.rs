@@ -122,16 +122,16 @@ impl<'a> Answer<'a> {
     }
 
     /// Reads a list. `begin` receives its metadata, and `each` one object after the other.
-    pub(crate) fn list<E: From<Error>>(
+    pub(crate) fn list(
         self,
         descriptor: &'static Descriptor,
-        mut begin: impl FnMut(Message<'a>) -> Result<(), E>,
-        mut each: impl FnMut(Message<'a>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut begin: impl FnMut(Message<'a>) -> Result<(), Error>,
+        mut each: impl FnMut(Message<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         wire::each(self.raw, |number, value| match (number, value) {
             (1, Value::Bytes(meta)) => begin(Message::new(meta, &fields::LIST_META).known()),
             (2, Value::Bytes(object)) => each(Message::new(object, descriptor)),
-            _ => Err(Error::UnknownField("the list", number).into()),
+            _ => Err(Error::UnknownField("the list", number)),
         })
     }
 
@@ -163,6 +163,20 @@ pub(crate) mod tests {
             Message::new(&self.protobuf.0, descriptor_of(&self.kind))
         }
     }
+
+    /// Encodes a field whose value is bytes, at most 127.
+    pub(crate) fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
+        let value = value.as_ref();
+        [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
+    }
+
+    /// Encodes an answer.
+    pub(crate) fn answer_of(object: &[u8]) -> Vec<u8> {
+        [MAGIC, &field(2, object)].concat()
+    }
+
+    /// A field that no message has.
+    pub(crate) const UNKNOWN_FIELD: [u8; 3] = [0xf8, 0x07, 1];
 
     pub(crate) fn examples() -> Vec<Example> {
         serde_json::from_str(include_str!("protobuf/examples.json")).unwrap()
@@ -252,27 +266,29 @@ pub(crate) mod tests {
 
     #[test]
     fn message_of_a_newer_kubernetes_is_refused() {
-        // Field 2, the spec, with field 1, the ports, twice, and one that does not exist.
-        assert_eq!(service(&[0x12, 0]).unwrap(), json!({"spec": {}}));
-        let error = service(&[0x12, 3, 0xf8, 0x07, 1]).unwrap_err();
+        let (metadata, spec) = (field(1, ""), field(2, ""));
+        assert_eq!(service(&spec).unwrap(), json!({"spec": {}}));
+        let error = service(&field(2, UNKNOWN_FIELD)).unwrap_err();
         assert!(matches!(error, Error::UnknownField("ServiceSpec", 127)), "{error}");
-        let error = service(&[0x12, 0, 0x0a, 0]).unwrap_err();
+        let error = service(&[&spec[..], &metadata].concat()).unwrap_err();
         assert!(matches!(error, Error::Order("Service", 1)), "{error}");
-        let error = service(&[0x12, 0, 0x12, 0]).unwrap_err();
+        let error = service(&[&spec[..], &spec].concat()).unwrap_err();
         assert!(matches!(error, Error::Order("Service", 2)), "{error}");
     }
 
     #[test]
     fn error_is_read_from_its_envelope() {
-        let status = b"\x12\x07Failure\x1a\x05taken\x22\x0dAlreadyExists\x30\x99\x03";
-        let answer = [MAGIC, b"\x0a\x08\x12\x06Status\x12\x22", status].concat();
+        let code = [6 << 3, 0x99, 3].to_vec();
+        let status = [field(2, "Failure"), field(3, "taken"), field(4, "AlreadyExists"), code].concat();
+        let kind = field(1, field(2, "Status"));
+        let answer = [MAGIC, &kind, &field(2, status)].concat();
         let answer = Answer::of(&answer).unwrap().unwrap();
         assert_eq!(answer.kind, "Status");
         let status = answer.status().unwrap();
         assert_eq!((&*status.message, status.code), ("taken", 409));
         assert!(status.is_failure() && status.is_already_exists());
-        let newer = b"k8s\0\x12\x0a\x1a\x05taken\xf8\x07\x01";
-        let status = Answer::of(newer).unwrap().unwrap().status().unwrap();
+        let newer = answer_of(&[&field(3, "taken")[..], &UNKNOWN_FIELD].concat());
+        let status = Answer::of(&newer).unwrap().unwrap().status().unwrap();
         assert_eq!(status.message, "taken", "an unknown field is skipped");
         assert!(Answer::of(b"{}").is_none());
         assert!(Answer::of(b"k8s\0\x0a\xff").unwrap().is_err());

@@ -180,7 +180,7 @@ impl<R: Reduce> Watch<'_, R> {
             let page = match descriptor.zip(protobuf::Answer::of(&page)) {
                 Some((descriptor, page)) => page
                     .and_then(|page| read_message_page(page, descriptor, begin, store))
-                    .map_err(|error| self.unreadable(&error))?,
+                    .map_err(|error| self.unreadable(error))?,
                 None => read_page(&page, begin, store)?,
             };
             if let Some(error) = unreadable {
@@ -286,7 +286,7 @@ impl<R: Reduce> Watch<'_, R> {
             return Ok(false);
         };
         let event = match descriptor {
-            Some(descriptor) => Event::parse_message(event, descriptor).map_err(|error| self.unreadable(&error))?,
+            Some(descriptor) => Event::parse_message(event, descriptor).map_err(|error| self.unreadable(error))?,
             None => Event::parse(event)?,
         };
         position.version = match event {
@@ -313,7 +313,7 @@ impl<R: Reduce> Watch<'_, R> {
         if !cache.is_news(&key, &version, outdated) {
             return Ok(Some(key));
         }
-        parts.check().map_err(|error| self.unreadable(&error))?;
+        parts.check().map_err(|error| self.unreadable(error))?;
         match reduce::<R>(parts) {
             Outcome::Kept(item) => {
                 self.wake(cache.upsert_listed(item, outdated), priority);
@@ -326,9 +326,9 @@ impl<R: Reduce> Watch<'_, R> {
     }
 
     /// The object is requested again, as JSON.
-    fn unreadable(&self, error: &protobuf::Error) -> Error {
-        self.kind.encoding.fall_back(self.resource, error);
-        Error::new(format!("invalid answer: {error}"))
+    fn unreadable(&self, error: protobuf::Error) -> Error {
+        self.kind.encoding.fall_back(self.resource, &error);
+        error.into()
     }
 
     fn remove(&self, vanished: impl IntoIterator<Item = Vanished<R::Value>>) {

@@ -372,6 +372,11 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
             Self::Message(Message { unknown, .. }) | Self::Value(_, _, unknown) if unknown == Unknown::Skipped => {
                 visitor.visit_unit()
             }
+            // Each manager of an object has one, which is not worth a text.
+            Self::Value(value, Type::Time, _) => {
+                time(value.bytes()?)?;
+                visitor.visit_unit()
+            }
             _ => self.deserialize_any(visitor),
         }
     }

@@ -82,10 +82,10 @@ pub(super) fn next<'a>(message: &mut &'a [u8]) -> Result<(u32, Value<'a>), Error
 }
 
 /// Calls `each` with the number and the value of each field.
-pub(super) fn each<'a, E: From<Error>>(
+pub(super) fn each<'a>(
     mut message: &'a [u8],
-    mut each: impl FnMut(u32, Value<'a>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut each: impl FnMut(u32, Value<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
     while !message.is_empty() {
         let (number, value) = next(&mut message)?;
         each(number, value)?;

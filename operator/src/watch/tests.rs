@@ -19,6 +19,7 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::cache::Item;
+use crate::protobuf::tests::{UNKNOWN_FIELD, answer_of, field};
 use crate::protobuf::{self, Descriptor};
 use crate::reduced::Parts;
 
@@ -145,25 +146,20 @@ impl Answer {
             // The metadata of a whole object has the same place as that of one without more.
             Versions(version, objects) | Messages(version, objects) => versions(version, &objects, ""),
             UnknownField { in_spec } => {
-                let list = if in_spec {
-                    b"k8s\0\x12\x17\x0a\x04\x12\x0211\x12\x0f\x0a\x08\x0a\x03new\x32\x01\x38\x12\x03\xf8\x07\x01"
-                        .as_slice()
-                } else {
-                    b"k8s\0\x12\x0b\x0a\x04\x12\x0211\x12\x03\xf8\x07\x01"
-                };
+                let object = object_with_unknown_field(in_spec);
+                let list = answer_of(&[field(1, field(2, "11")), field(2, object)].concat());
                 Response::new(Full::from(list).map_err(|never| match never {}).boxed_unsync())
             }
             FirstVersions(version, objects) => versions(version, &objects, "more"),
             UnknownFieldInEvent => {
-                let event = b"\0\0\0\x21\x0a\x05ADDED\x12\x18\x0a\x16k8s\0\x12\x10\
-                    \x0a\x09\x0a\x03new\x32\x0212\x12\x03\xf8\x07\x01"
-                    .as_slice();
+                let object = answer_of(&object_with_unknown_field(true));
+                let event = [field(1, "ADDED"), field(2, field(1, object))].concat();
+                let length = u32::try_from(event.len()).unwrap().to_be_bytes();
+                let content = format!("{};stream=watch", protobuf::CONTENT_TYPE);
+                let body = Full::from([&length[..], &event].concat());
                 Response::builder()
-                    .header(
-                        http::header::CONTENT_TYPE,
-                        "application/vnd.kubernetes.protobuf;stream=watch",
-                    )
-                    .body(Full::from(event).map_err(|never| match never {}).boxed_unsync())
+                    .header(http::header::CONTENT_TYPE, content)
+                    .body(body.map_err(|never| match never {}).boxed_unsync())
                     .unwrap()
             }
             Events(events) => Response::new(StreamBody::new(lines(events).chain(stream::pending())).boxed_unsync()),
@@ -179,6 +175,17 @@ impl Answer {
             EventsAndHalfAtEnd(events) => Response::new(StreamBody::new(lines(events).chain(half())).boxed_unsync()),
         }
     }
+}
+
+/// Returns an object as protobuf that has an unknown field, in its spec or next to it.
+fn object_with_unknown_field(in_spec: bool) -> Vec<u8> {
+    let meta = field(1, [field(1, "new"), field(6, "12")].concat());
+    let unknown = if in_spec {
+        field(2, UNKNOWN_FIELD)
+    } else {
+        UNKNOWN_FIELD.to_vec()
+    };
+    [meta, unknown].concat()
 }
 
 /// Returns the start of an event.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::error::Error;
 use super::event::PageMeta;
 use crate::key::Key;
-use crate::protobuf::{self, Answer, Message, metadata_descriptor};
+use crate::protobuf::{Answer, Message, metadata_descriptor};
 
 /// What a client sends to get it.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -39,7 +39,7 @@ impl VersionPage {
             meta = Some(page.read()?);
             Ok(())
         };
-        answer.list::<protobuf::Error>(metadata_descriptor(), read_meta, |object| {
+        answer.list(metadata_descriptor(), read_meta, |object| {
             object.messages(|_, metadata| {
                 let head: Head<'_> = metadata.known().read()?;
                 let key = Key::new(head.namespace, head.name);
@@ -57,19 +57,15 @@ impl VersionPage {
 impl VersionPage {
     /// Returns an answer of an API server. No part of it may have more than 127 bytes.
     pub(super) fn answer(version: u64, token: &str, objects: &[(&str, u64)]) -> Vec<u8> {
-        let field = |number: u8, value: &[u8]| [&[number << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat();
+        use crate::protobuf::tests::{answer_of, field};
+
         let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
-        let meta = [field(2, number(version).as_bytes()), field(3, token.as_bytes())].concat();
+        let meta = [field(2, number(version)), field(3, token)].concat();
         let item = |(name, version): &(&str, u64)| {
-            let fields = [
-                field(1, name.as_bytes()),
-                field(3, b"shop"),
-                field(6, number(*version).as_bytes()),
-            ];
-            field(2, &field(1, &fields.concat()))
+            let fields = [field(1, name), field(3, "shop"), field(6, number(*version))];
+            field(2, field(1, fields.concat()))
         };
-        let items: Vec<u8> = objects.iter().flat_map(item).collect();
-        let list = [field(1, &meta), items].concat();
-        [b"k8s\0".to_vec(), field(2, &list)].concat()
+        let items = objects.iter().flat_map(item);
+        answer_of(&field(1, meta).into_iter().chain(items).collect::<Vec<u8>>())
     }
 }
