@@ -20,8 +20,8 @@ use super::queues::Queues;
 use super::replica::Replica;
 use super::scenario::{Scenario, UserAction};
 
-/// How long a step may take. Longer than the operator's longest deadline, which is that of a watch.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(180);
+/// How long a step may take. Longer than the operator's longest deadline: after 180 s without data it gives up a watch.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(210);
 /// How long a step may take with a seeded bug: none of these plans waits for the deadline of a watch.
 const SEEDED_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the run may take after that to reach the state of the fault-free runs.
