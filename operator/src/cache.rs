@@ -189,6 +189,19 @@ impl<T: Clone + Equivalent> Cache<T> {
         self.read().items.get(key).map(|entry| entry.value.clone())
     }
 
+    /// Returns an object, if this version of it is cached.
+    #[must_use]
+    pub fn item(&self, key: &Key, version: &str) -> Option<Item<T>> {
+        let inner = self.read();
+        let entry = inner.items.get(key)?;
+        (entry.version != 0 && entry.version == number(version)).then(|| Item {
+            key: key.clone(),
+            owners: entry.owners(key).iter().cloned().collect(),
+            version: version.to_owned(),
+            value: entry.value.clone(),
+        })
+    }
+
     /// Returns all objects that concern an owner, by name.
     #[must_use]
     pub fn members(&self, owner: &Key) -> Vec<T> {
@@ -365,6 +378,26 @@ mod tests {
         assert_eq!(cache.upsert(item("web", "web", 7)), []);
         assert_eq!(cache.upsert(item("web", "web", 6)), []);
         assert_eq!(cache.get(&key("web")), Some(7));
+    }
+
+    #[test]
+    fn item_is_the_version_that_is_asked_for() {
+        let cache = Cache::default();
+        let stored = shared("web", ["web", "shop"], 7);
+        cache.upsert(stored.clone());
+        assert_eq!(cache.item(&key("web"), "7"), Some(stored));
+        assert_eq!(cache.item(&key("web"), "8"), None);
+        assert_eq!(cache.item(&key("shop"), "7"), None);
+        let unversioned = Item {
+            version: "today".to_owned(),
+            ..item("other", "other", 0)
+        };
+        cache.upsert(unversioned);
+        assert_eq!(
+            cache.item(&key("other"), "today"),
+            None,
+            "another version may not be a number, either"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::cache::{Equivalent, Item};
+use crate::cache::{Cache, Equivalent, Item};
 use crate::guard::guarded;
 use crate::key::Key;
 use crate::protobuf::{self, Descriptor, Message};
@@ -96,7 +96,7 @@ impl<'a> Parts<'a> {
         serde_json::from_str(text.get())
     }
 
-    /// Checks the object of an answer in protobuf, and parses its metadata. A Status, the answer to a deletion, has no parts.
+    /// Parses the metadata of the object of an answer in protobuf. A Status, the answer to a deletion, has no parts.
     pub(crate) fn of_answer(
         answer: protobuf::Answer<'a>,
         descriptor: &'static Descriptor,
@@ -104,9 +104,7 @@ impl<'a> Parts<'a> {
         if answer.kind == "Status" {
             return Ok(Self::default());
         }
-        let object = answer.object(descriptor);
-        object.check()?;
-        Self::of_message(object)
+        Self::of_message(answer.object(descriptor))
     }
 
     /// Parses the metadata of an object in protobuf.
@@ -238,15 +236,37 @@ impl<R: Reduce> Reduced<R> {
     #[must_use]
     pub fn of(parts: Parts<'_>) -> Self {
         Self {
-            meta: ObjectMeta {
-                name: parts.meta.name.clone(),
-                namespace: parts.meta.namespace.clone(),
-                uid: parts.meta.uid.clone(),
-                resource_version: parts.meta.resource_version.clone(),
-                ..ObjectMeta::default()
-            },
+            meta: names(&parts.meta),
             outcome: reduce::<R>(parts),
         }
+    }
+
+    /// Reduces the object of an answer. A watch often reports what was written before the answer arrives: a version that is cached
+    /// is not reduced again.
+    ///
+    /// # Errors
+    /// When it is protobuf that can't be read.
+    pub(crate) fn of_answer(parts: Parts<'_>, cache: &Cache<R::Value>) -> Result<Self, protobuf::Error> {
+        let version = parts.meta.resource_version.as_deref().unwrap_or_default();
+        if let Some(cached) = cache.item(&Key::of(&parts.meta), version) {
+            return Ok(Self {
+                meta: names(&parts.meta),
+                outcome: Outcome::Kept(cached),
+            });
+        }
+        parts.check()?;
+        Ok(Self::of(parts))
+    }
+}
+
+/// Returns the names and the version in metadata.
+fn names(meta: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: meta.name.clone(),
+        namespace: meta.namespace.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        ..ObjectMeta::default()
     }
 }
 

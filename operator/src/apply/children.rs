@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Request as HttpRequest, header};
 use hyper::body::Bytes;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions, PropagationPolicy};
-use kube::core::{Request, Status};
+use kube::core::{Request, Status, request};
 use model::children::INGRESS;
 use model::digest::missing;
 use model::plan::Means;
@@ -21,8 +21,8 @@ use crate::call::{CallError, Caller, about, applied_by_us, by_us, is_another_uid
 use crate::key::Key;
 use crate::protobuf;
 use crate::reduced::{Outcome as Reducing, Parts, Reduced};
-use crate::stores::Stores;
 use crate::stores::children::{ChildObject, reading};
+use crate::stores::{Store, Stores};
 
 /// Writes the children of one app.
 pub struct Applier<'a> {
@@ -69,7 +69,8 @@ impl Applier<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let request = self.collection(id).create(&params, object.to_string().into_bytes());
+        let body = serde_json::to_vec(object).map_err(request::Error::SerializeBody);
+        let request = body.and_then(|body| self.collection(id).create(&params, body));
         match self.write("create", id, request).await {
             Ok(created) => {
                 info!(child = id.kind.as_str(), "created");
@@ -150,9 +151,10 @@ impl Applier<'_> {
 
     /// Stores the answer to a write, and finds out which fields it lacks.
     fn stored(&self, id: &ChildId, sent: &Value, answer: Answer) -> Outcome {
-        let dropped = match answer.child.value.digest.lacks(sent) {
-            Some(_) => missing(sent, &answer.whole()),
-            None => Vec::new(),
+        let dropped = if answer.child.value.digest.lacks(sent).is_some() {
+            missing(sent, &answer.whole())
+        } else {
+            Vec::new()
         };
         self.cache(id).upsert(answer.child);
         Outcome::Done { dropped }
@@ -212,7 +214,7 @@ impl Applier<'_> {
         &self,
         verb: &'static str,
         id: &ChildId,
-        request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
+        request: Result<HttpRequest<Vec<u8>>, request::Error>,
     ) -> Result<Answer, CallError> {
         exchange(self.caller, self.stores, verb, id.kind, &id.name, request).await
     }
@@ -258,7 +260,7 @@ async fn exchange(
     verb: &'static str,
     kind: &'static ChildKind,
     name: &str,
-    request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
+    request: Result<HttpRequest<Vec<u8>>, request::Error>,
 ) -> Result<Answer, CallError> {
     let (body, reduced) = send(caller, stores, verb, kind, request).await?;
     match about(name, reduced)?.outcome {
@@ -272,9 +274,9 @@ async fn send(
     stores: &Stores,
     verb: &'static str,
     kind: &'static ChildKind,
-    request: Result<HttpRequest<Vec<u8>>, kube::core::request::Error>,
+    request: Result<HttpRequest<Vec<u8>>, request::Error>,
 ) -> Result<(Bytes, Reduced<ChildObject>), CallError> {
-    let encoding = &stores.children.of(kind).encoding;
+    let Store { cache, encoding, .. } = &**stores.children.of(kind);
     let descriptor = encoding.descriptor(protobuf::descriptor(kind.group, kind.kind));
     let request = request.map(|mut request| {
         if descriptor.is_some() {
@@ -285,13 +287,13 @@ async fn send(
     });
     let parse = |body: Bytes| {
         let parts = match descriptor.zip(protobuf::Answer::of(&body)) {
-            Some((descriptor, answer)) => answer
-                .and_then(|answer| Parts::of_answer(answer, descriptor))
-                .inspect_err(|error| encoding.fall_back(kind.plural, error))
-                .map_err(|error| error.to_string()),
-            None => serde_json::from_slice(&body).map_err(|error| error.to_string()),
+            Some((descriptor, answer)) => answer.and_then(|answer| Parts::of_answer(answer, descriptor)),
+            None => Ok(serde_json::from_slice(&body).map_err(|error| error.to_string())?),
         };
-        let reduced = Reduced::of(parts?);
+        let reduced = parts
+            .and_then(|parts| Reduced::of_answer(parts, cache))
+            .inspect_err(|error| encoding.fall_back(kind.plural, error))
+            .map_err(|error| error.to_string())?;
         Ok((body, reduced))
     };
     reading(kind, caller.send_and_parse(verb, kind.plural, request, parse)).await

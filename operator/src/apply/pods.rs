@@ -159,7 +159,8 @@ impl Applier<'_> {
             field_manager: Some(crd::FIELD_MANAGER.into()),
             dry_run: false,
         };
-        let request = self.collection().create(&params, object.to_string().into_bytes());
+        let body = serde_json::to_vec(&object).map_err(request::Error::SerializeBody);
+        let request = body.and_then(|body| self.collection().create(&params, body));
         match self
             .send::<Pod>("create", request)
             .await

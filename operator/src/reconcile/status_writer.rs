@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use jiff::Timestamp;
 use kube::api::{GetParams, Patch};
-use kube::core::{ObjectMeta, Request};
+use kube::core::{ObjectMeta, Request, request};
 use model::Failure;
 use model::pod::EventQuery;
 use serde::Serialize;
@@ -26,6 +27,7 @@ use crate::queue::{Priority, Queue};
 use crate::reduced::{Outcome, Reduced};
 use crate::result::{Error, ReconcileResult, Requeue};
 use crate::stores::Stores;
+use crate::watch::chain;
 
 /// Writes the statuses of the objects of one kind, at most one per second and object, and Events about them.
 pub struct StatusWriter<K: Stored> {
@@ -181,7 +183,7 @@ impl<K: Stored> StatusWriter<K> {
     pub async fn verify_owner(&self, context: &ReconcileContext<K>) -> Result<OwnerState, Failure> {
         let key = &context.key;
         let request = Request::new(K::url_path(&(), Some(&key.namespace))).get(&key.name, &GetParams::default());
-        let answer = self.caller.send("get", K::NAMES.plural, request).await;
+        let answer = self.send("get", K::NAMES.plural, request).await;
         match answer.and_then(|live| about(&key.name, live)) {
             Ok(live) => Ok(if self.store(context, live) {
                 OwnerState::Changed
@@ -275,7 +277,7 @@ impl<K: Stored> StatusWriter<K> {
         let patch = status_patch(object.meta(), before, wanted);
         let url = K::url_path(&(), Some(&key.namespace));
         let request = Request::new(url).patch_subresource("status", &key.name, &by_us(), &Patch::Merge(&patch));
-        let answer = self.caller.send("patch", K::STATUS, request).await;
+        let answer = self.send("patch", K::STATUS, request).await;
         match answer.and_then(|answer| about(&key.name, answer)) {
             Ok(answer) => {
                 if self.store(context, answer) {
@@ -310,6 +312,21 @@ impl<K: Stored> StatusWriter<K> {
                 Err(Error::Failed)
             }
         }
+    }
+
+    /// Sends a request about an object, and reduces the answer.
+    async fn send(
+        &self,
+        verb: &'static str,
+        resource: &'static str,
+        request: Result<http::Request<Vec<u8>>, request::Error>,
+    ) -> Result<Reduced<Root<K>>, CallError> {
+        let cache = &K::store(&self.stores).cache;
+        let parse = |answer: Bytes| {
+            let parts = serde_json::from_slice(&answer).map_err(|error| chain(&error))?;
+            Reduced::of_answer(parts, cache).map_err(|error| error.to_string())
+        };
+        self.caller.send_and_parse(verb, resource, request, parse).await
     }
 
     /// Writes an Event when the cause changes.
