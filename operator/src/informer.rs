@@ -15,7 +15,7 @@ use tracing::info;
 
 use crate::client::DEADLINE;
 use crate::key::Key;
-use crate::queue::{Priority, Queue};
+use crate::queue::{Priority, Queue, Reason};
 use crate::reduced::{Reduce, Reduced};
 use crate::stores::children::reading;
 use crate::stores::definition::Definition;
@@ -36,7 +36,7 @@ pub enum Need {
 }
 
 /// Adds the owners that an event concerns to a queue.
-pub type Wake = Arc<dyn Fn(Vec<Key>, Priority) + Send + Sync>;
+pub type Wake = Arc<dyn Fn(Vec<Key>, Reason) + Send + Sync>;
 
 /// Receives objects that a watch no longer reports.
 pub type OnVanish<T> = Arc<dyn Fn(Key, T) + Send + Sync>;
@@ -45,18 +45,18 @@ pub type OnVanish<T> = Arc<dyn Fn(Key, T) + Send + Sync>;
 #[must_use]
 pub fn waking(queue: &Arc<Queue<Key>>) -> Wake {
     let queue = queue.clone();
-    Arc::new(move |owners, priority| owners.into_iter().for_each(|owner| queue.add(owner, priority)))
+    Arc::new(move |owners, reason| owners.into_iter().for_each(|owner| queue.add(owner, reason)))
 }
 
 /// Returns a function that adds objects that have changed themselves, before those that only a related change concerns.
 #[must_use]
 pub fn preferring(wake: Wake) -> Wake {
-    Arc::new(move |objects, priority| {
-        let priority = match priority {
+    Arc::new(move |objects, reason| {
+        let priority = match reason.priority {
             Priority::Related => Priority::Object,
             other => other,
         };
-        wake(objects, priority);
+        wake(objects, Reason { priority, ..reason });
     })
 }
 

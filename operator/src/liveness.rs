@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
     use crate::key::Key;
-    use crate::queue::Priority;
+    use crate::queue::Reason;
     use crate::stores::{Classes, Store};
     use crate::watch::Watch;
 
@@ -161,7 +161,7 @@ mod tests {
         tokio::join!(waiting, looking);
     }
 
-    type Wake = Box<dyn Fn(Vec<Key>, Priority) + Send + Sync>;
+    type Wake = Box<dyn Fn(Vec<Key>, Reason) + Send + Sync>;
 
     /// Starts a watch of IngressClasses. The caches of tests are never dropped.
     fn watch(client: Client, limit: Duration, wake: Wake) -> &'static Store<bool> {
@@ -196,7 +196,7 @@ mod tests {
         });
         let (release, blocked) = mpsc::channel::<()>();
         let blocked = Mutex::new(blocked);
-        let wake = move |_: Vec<Key>, _: Priority| {
+        let wake = move |_: Vec<Key>, _: Reason| {
             let _ = blocked.lock().unwrap().recv();
         };
         let kind = watch(

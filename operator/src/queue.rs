@@ -1,8 +1,8 @@
 //! The work queue: which objects of a kind are reconciled, in which order, and not before which time.
 //!
 //! First in, first out, within each [`Priority`]. A key is queued once, and is never taken twice concurrently; if it is added while
-//! it is taken, it is queued again when that is done. kube's own scheduler picks in no particular order, has one backoff for all
-//! objects, and no bound (docs/adr/0002).
+//! it is taken, it is queued again when that is done, unless only its own writes were reported. kube's own scheduler picks in no
+//! particular order, has one backoff for all objects, and no bound (docs/adr/0002).
 
 mod meter;
 
@@ -29,6 +29,24 @@ pub enum Priority {
     Object,
 }
 
+/// Why a key is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// How soon it is to be taken.
+    pub priority: Priority,
+    /// The version of the object that was reported; `None` if it was something else than a new version.
+    pub version: Option<u64>,
+}
+
+impl From<Priority> for Reason {
+    fn from(priority: Priority) -> Self {
+        Self {
+            priority,
+            version: None,
+        }
+    }
+}
+
 /// One of so many keys is taken with each of the lower priorities first.
 const SHARE: u32 = 8;
 
@@ -49,10 +67,8 @@ struct State<K> {
     resyncs: VecDeque<K>,
     /// In one of these three.
     queued: HashMap<K, Waiting>,
-    /// Taken and not done, since when.
-    running: HashMap<K, Instant>,
-    /// Added while running.
-    again: HashMap<K, Waiting>,
+    /// Taken and not done.
+    running: HashMap<K, Running>,
     /// To be added later, by time; the number distinguishes those of the same time.
     later: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
@@ -68,6 +84,59 @@ struct State<K> {
 struct Waiting {
     priority: Priority,
     since: Instant,
+}
+
+/// A key that is taken.
+#[derive(Debug)]
+struct Running {
+    since: Instant,
+    /// The versions that its own writes have made.
+    written: Vec<u64>,
+    /// It was added since.
+    again: Option<Again>,
+}
+
+/// A key that was added while it was taken.
+#[derive(Debug)]
+struct Again {
+    waiting: Waiting,
+    /// The versions that were reported, if it was added for no other reason.
+    reported: Option<Vec<u64>>,
+}
+
+/// More versions than that are not its own writes.
+const MAX_REPORTED: usize = 16;
+
+impl Running {
+    fn since(since: Instant) -> Self {
+        Self {
+            since,
+            written: Vec::new(),
+            again: None,
+        }
+    }
+
+    /// Returns whether it was not added before.
+    fn add(&mut self, Reason { priority, version }: Reason, now: Instant) -> bool {
+        let is_new = self.again.is_none();
+        let again = self.again.get_or_insert_with(|| Again {
+            waiting: Waiting { priority, since: now },
+            reported: Some(Vec::new()),
+        });
+        again.waiting.priority = again.waiting.priority.max(priority);
+        match (version, &mut again.reported) {
+            (Some(version), Some(reported)) if reported.len() < MAX_REPORTED => reported.push(version),
+            _ => again.reported = None,
+        }
+        is_new
+    }
+
+    /// Returns since when it waits to be taken again, unless its own writes are all that was reported: their results are known.
+    fn again(self) -> Option<Waiting> {
+        let Again { waiting, reported } = self.again?;
+        let is_own = |reported: Vec<u64>| reported.iter().all(|version| self.written.contains(version));
+        (!reported.is_some_and(is_own)).then_some(waiting)
+    }
 }
 
 impl<K> Default for Queue<K> {
@@ -87,7 +156,6 @@ impl<K> Queue<K> {
                 resyncs: VecDeque::new(),
                 queued: HashMap::new(),
                 running: HashMap::new(),
-                again: HashMap::new(),
                 later: BTreeMap::new(),
                 due: HashMap::new(),
                 count: 0,
@@ -111,11 +179,20 @@ impl<K> Queue<K> {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// Adds a key, to be taken as soon as possible.
-    pub fn add(&self, key: K, priority: Priority) {
-        if self.lock().add(key, priority, Instant::now()) {
+    pub fn add(&self, key: K, reason: impl Into<Reason>) {
+        if self.lock().add(key, reason.into(), Instant::now()) {
             self.meter.adds.inc();
         }
         self.wake.notify_one();
+    }
+
+    /// Records the version that a write for a key has made, while it is taken. A report of this version does not queue it again.
+    pub fn wrote(&self, key: &K, version: &str) {
+        if let Some(running) = self.lock().running.get_mut(key)
+            && let Ok(version) = version.parse()
+        {
+            running.written.push(version);
+        }
     }
 
     /// Adds a key after a time. The earliest time counts.
@@ -164,15 +241,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Ends the work on a key.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
-        let begun = state.running.remove(key);
-        if let Some(Waiting { priority, since }) = state.again.remove(key) {
+        let Some(running) = state.running.remove(key) else {
+            return;
+        };
+        let begun = running.since;
+        if let Some(Waiting { priority, since }) = running.again() {
+            state.forget_due(key);
             state.put(key.clone(), priority, since);
             self.wake.notify_one();
         }
         drop(state);
-        if let Some(begun) = begun {
-            self.meter.worked.observe(begun.elapsed().as_secs_f64());
-        }
+        self.meter.worked.observe(begun.elapsed().as_secs_f64());
     }
 
     /// Closes the queue: [`Queue::next`] returns `None`.
@@ -200,7 +279,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     #[must_use]
     pub fn work(&self) -> Work {
         let state = self.lock();
-        let took = state.running.values().map(Instant::elapsed);
+        let took = state.running.values().map(|running| running.since.elapsed());
         Work {
             running: state.running.len(),
             unfinished: took.clone().sum(),
@@ -216,17 +295,18 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     /// Returns whether the key was not queued.
-    fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
-        if let Some(due) = self.due.remove(&key) {
+    fn add(&mut self, key: K, reason: Reason, now: Instant) -> bool {
+        if let Some(running) = self.running.get_mut(&key) {
+            return running.add(reason, now);
+        }
+        self.forget_due(&key);
+        self.put(key, reason.priority, now)
+    }
+
+    fn forget_due(&mut self, key: &K) {
+        if let Some(due) = self.due.remove(key) {
             self.later.remove(&due);
         }
-        if self.running.contains_key(&key) {
-            let is_new = !self.again.contains_key(&key);
-            let again = self.again.entry(key).or_insert(Waiting { priority, since: now });
-            again.priority = again.priority.max(priority);
-            return is_new;
-        }
-        self.put(key, priority, now)
     }
 
     /// Returns whether the key was not queued.
@@ -252,7 +332,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn add_at(&mut self, key: K, at: Instant) {
-        if self.queued.contains_key(&key) || self.again.contains_key(&key) {
+        if self.queued.contains_key(&key) {
             return;
         }
         if let Some(due) = self.due.get(&key).copied() {
@@ -272,7 +352,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();
             self.due.remove(&key);
-            added += u64::from(self.add(key, Priority::Related, now));
+            added += u64::from(self.add(key, Priority::Related.into(), now));
         }
         added
     }
@@ -286,7 +366,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             _ => [Priority::Object, Priority::Related, Priority::Resync],
         };
         let (key, since) = order.into_iter().find_map(|priority| self.pop(priority))?;
-        self.running.insert(key.clone(), now);
+        self.running.insert(key.clone(), Running::since(now));
         Some((key, now.saturating_duration_since(since.max(self.opened))))
     }
 
@@ -353,6 +433,53 @@ mod tests {
         assert_eq!(now(&queue), Some("a"));
         queue.done(&"a");
         assert_eq!(now(&queue), None);
+    }
+
+    fn version(version: u64) -> Reason {
+        Reason {
+            version: Some(version),
+            ..Priority::Object.into()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn own_writes_do_not_queue_a_key_again() {
+        let queue = Queue::default();
+        queue.add("a", Priority::Object);
+        assert_eq!(now(&queue), Some("a"));
+        queue.add("a", version(7));
+        queue.wrote(&"a", "7");
+        queue.wrote(&"a", "8");
+        queue.add("a", version(8));
+        queue.add_after("a", Duration::from_secs(5));
+        queue.done(&"a");
+        assert_eq!(now(&queue), None);
+        assert_eq!(queue.next().await, Some("a"), "a time that was set counts");
+        queue.add("a", version(8));
+        queue.done(&"a");
+        assert_eq!(now(&queue), Some("a"), "these are not the writes of before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_changes_queue_a_key_again() {
+        let more_than_its_writes: Vec<Reason> = (0..=16).map(|_| version(7)).collect();
+        for others in [&[version(8)][..], &[Priority::Resync.into()], &more_than_its_writes] {
+            let queue = Queue::default();
+            queue.add("a", Priority::Related);
+            assert_eq!(now(&queue), Some("a"));
+            queue.wrote(&"a", "7");
+            queue.add("a", version(7));
+            for other in others {
+                queue.add("a", *other);
+            }
+            queue.add("a", version(7));
+            queue.add_after("a", Duration::from_secs(5));
+            queue.done(&"a");
+            assert_eq!(now(&queue), Some("a"), "{others:?}");
+            queue.done(&"a");
+            tokio::time::advance(Duration::from_secs(6)).await;
+            assert_eq!(now(&queue), None, "a change does not wait, and the time is dropped");
+        }
     }
 
     #[tokio::test(start_paused = true)]

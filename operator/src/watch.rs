@@ -29,7 +29,7 @@ use crate::cache::Vanished;
 use crate::key::Key;
 use crate::liveness::Pulse;
 use crate::protobuf;
-use crate::queue::Priority;
+use crate::queue::{Priority, Reason};
 use crate::reduced::{Outcome, Reduce, Reduced, reduce};
 use crate::stores::Store;
 use crate::stores::definition::Definition;
@@ -62,7 +62,7 @@ pub struct Watch<'a, R: Reduce> {
     /// The store for the objects.
     pub kind: &'a Store<R::Value>,
     /// Receives the owners that an event concerns.
-    pub wake: &'a (dyn Fn(Vec<Key>, Priority) + Sync),
+    pub wake: &'a (dyn Fn(Vec<Key>, Reason) + Sync),
     /// Receives objects that have vanished, before their owners are woken. They may still exist, without the label by which the
     /// watch selects: the event is the same. Objects that [`Cache::forget`](crate::cache::Cache::forget) has removed are not
     /// reported.
@@ -316,7 +316,11 @@ impl<R: Reduce> Watch<'_, R> {
         parts.check().map_err(|error| self.unreadable(error))?;
         match reduce::<R>(parts) {
             Outcome::Kept(item) => {
-                self.wake(cache.upsert_listed(item, outdated), priority);
+                let reason = Reason {
+                    priority,
+                    version: version.parse().ok(),
+                };
+                self.wake(cache.upsert_listed(item, outdated), reason);
                 Ok(Some(key))
             }
             Outcome::Ignored => Ok(None),
@@ -339,12 +343,12 @@ impl<R: Reduce> Watch<'_, R> {
                 on_vanish(key, value);
             }
         }
-        self.wake(touched, Priority::Related);
+        self.wake(touched, Priority::Related.into());
     }
 
-    fn wake(&self, owners: Vec<Key>, priority: Priority) {
+    fn wake(&self, owners: Vec<Key>, reason: Reason) {
         if !owners.is_empty() {
-            (self.wake)(owners, priority);
+            (self.wake)(owners, reason);
         }
     }
 

@@ -137,6 +137,33 @@ fn new_image_costs_two_writes_and_no_read() {
     assert_eq!(COSTS.image, expected);
 }
 
+/// The watch reports the writes of a reconcile, often before they are answered. That is no reason for another one.
+#[test]
+fn app_is_created_with_one_reconcile() {
+    let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
+    let shop = cluster.namespace("once");
+    let operator = cluster.operator(&[]);
+    let reconciles = || {
+        let body = operator.until("/metrics", "nothing is queued or reconciled", |_, body| {
+            body.contains("controller_runtime_active_workers{controller=\"appdeploy\"} 0\n")
+                && body.contains("workqueue_depth{name=\"appdeploy\"} 0\n")
+        });
+        let series = "controller_runtime_reconcile_time_seconds_count{controller=\"appdeploy\"} ";
+        let count = body.lines().find_map(|line| line.strip_prefix(series));
+        count.map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    // Until everything was listed, an app is reconciled once more then.
+    shop.settle();
+    let before = reconciles();
+    for n in 0..apps() {
+        shop.app(&format!("app-{n}"), web());
+    }
+    for n in 0..apps() {
+        shop.until_reported(&format!("app-{n}"));
+    }
+    assert_eq!(reconciles() - before, apps());
+}
+
 /// One control plane for what follows, with an operator for all of it.
 fn namespace(name: &str) -> Namespace {
     static SHARED: Shared<Cluster> = Shared::new();

@@ -20,6 +20,7 @@ use crate::cache::{Cache, Item};
 use crate::call::{CallError, Caller, about, applied_by_us, by_us, is_another_uid};
 use crate::key::Key;
 use crate::protobuf;
+use crate::queue::Queue;
 use crate::reduced::{Outcome as Reducing, Parts, Reduced};
 use crate::stores::children::{ChildObject, reading};
 use crate::stores::{Store, Stores};
@@ -34,6 +35,8 @@ pub struct Applier<'a> {
     pub app: &'a Key,
     /// Its UID.
     pub uid: &'a str,
+    /// The queue of apps.
+    pub queue: &'a Queue<Key>,
 }
 
 impl Applier<'_> {
@@ -149,11 +152,13 @@ impl Applier<'_> {
         self.write("patch", id, request).await
     }
 
-    /// Stores the answer to a write, and finds out which fields it lacks.
+    /// Stores the answer to a write, and finds out which fields it lacks. Of a write that was stored as it was sent, no more is
+    /// learned when the watch reports it.
     fn stored(&self, id: &ChildId, sent: &Value, answer: Answer) -> Outcome {
         let dropped = if answer.child.value.digest.lacks(sent).is_some() {
             missing(sent, &answer.whole())
         } else {
+            self.queue.wrote(self.app, &answer.child.version);
             Vec::new()
         };
         self.cache(id).upsert(answer.child);

@@ -414,10 +414,10 @@ impl Reconciler {
 /// Wakes AppQueues that have changed, and those of which they are the dead letter queue.
 fn waking_sources(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
     let (stores, wake) = (stores.clone(), waking(queue));
-    Arc::new(move |queues, priority| {
+    Arc::new(move |queues, reason| {
         let sources = queues.iter().flat_map(|key| AppQueue::note(&stores, key)).collect();
-        wake(sources, Priority::Related);
-        wake(queues, priority);
+        wake(sources, Priority::Related.into());
+        wake(queues, reason);
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use kube::Resource as _;
 use kube::api::{GetParams, Patch};
 use kube::core::{ObjectMeta, Request, request};
 use model::Failure;
@@ -280,9 +281,11 @@ impl<K: Stored> StatusWriter<K> {
         let answer = self.send("patch", K::STATUS, request).await;
         match answer.and_then(|answer| about(&key.name, answer)) {
             Ok(answer) => {
+                let version = answer.meta().resource_version.clone().unwrap_or_default();
                 if self.store(context, answer) {
                     self.wake(key.clone());
                 }
+                self.queue.wrote(key, &version);
                 let unreadable = context.unreadable.is_some().then(|| wanted.clone());
                 self.states.with(key, |state| state.status.written(unreadable));
                 // A namespace that is being deleted takes no Event, either.

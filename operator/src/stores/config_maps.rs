@@ -134,7 +134,7 @@ impl ConfigMaps {
                 .collect()
         };
         for (wake, objects) in woken {
-            wake(objects, priority);
+            wake(objects, priority.into());
         }
     }
 

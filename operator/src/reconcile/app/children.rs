@@ -120,6 +120,7 @@ impl Reconciler {
             stores: &self.stores,
             app: &context.key,
             uid: &valid.uid,
+            queue: &self.queue,
         };
         let mut actions = VecDeque::from(actions);
         let mut failures = Vec::new();

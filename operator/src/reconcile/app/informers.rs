@@ -64,7 +64,7 @@ pub fn config_maps(stores: &Arc<Stores>) -> Informer {
         select: Select::All,
         need: Need::Helps,
         store: maps.versions.clone(),
-        wake: Arc::new(move |changed, priority| maps.wake(&changed, priority)),
+        wake: Arc::new(move |changed, reason| maps.wake(&changed, reason.priority)),
         on_vanish: None,
     };
     source.into()
@@ -120,15 +120,15 @@ fn definitions(stores: &Stores) -> impl Iterator<Item = Informer> {
 /// An app that changes concerns also the apps that claim the same host, or that it has left one to.
 fn waking_claimants(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
     let (stores, wake) = (stores.clone(), waking(queue));
-    Arc::new(move |apps, priority| {
+    Arc::new(move |apps, reason| {
         for app in &apps {
             let note = || AppDeploy::note(&stores, app);
             wake(
                 guarded(AppDeploy::NAMES.plural, app, note).unwrap_or_default(),
-                priority.min(Priority::Related),
+                reason.priority.min(Priority::Related).into(),
             );
         }
-        wake(apps, priority);
+        wake(apps, reason);
     })
 }
 
@@ -137,7 +137,7 @@ fn waking_all(stores: &Arc<Stores>, queue: &Arc<Queue<Key>>) -> Wake {
     let (stores, wake) = (stores.clone(), waking(queue));
     Arc::new(move |classes, _| {
         if !classes.is_empty() {
-            wake(stores.apps.cache.keys(), Priority::Resync);
+            wake(stores.apps.cache.keys(), Priority::Resync.into());
         }
     })
 }
