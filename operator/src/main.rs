@@ -15,8 +15,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let settings = Settings::parse();
+    // One thread for all tasks (docs/adr/0022-one-thread.md).
     let started = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .enable_all()
         .build();
     let result = started

@@ -22,6 +22,8 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::ListParams;
 use kube::client::Body;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
@@ -77,6 +79,15 @@ struct Position {
     version: String,
     /// The events after it, if the watch has begun.
     events: Option<EventStream<Body>>,
+}
+
+/// Does work that takes milliseconds, while another thread continues with all other tasks. A runtime of one thread, as tests have,
+/// has no other.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
+    }
 }
 
 /// A list that has not ended.
@@ -177,12 +188,12 @@ impl<R: Reduce> Watch<'_, R> {
                 Ok(key) => listed.extend(key),
                 Err(error) => unreadable = Some(error),
             };
-            let page = match descriptor.zip(protobuf::Answer::of(&page)) {
+            let page = aside(|| match descriptor.zip(protobuf::Answer::of(&page)) {
                 Some((descriptor, page)) => page
                     .and_then(|page| read_message_page(page, descriptor, begin, store))
-                    .map_err(|error| self.unreadable(error))?,
-                None => read_page(&page, begin, store)?,
-            };
+                    .map_err(|error| self.unreadable(error)),
+                None => read_page(&page, begin, store).map_err(Error::from),
+            })?;
             if let Some(error) = unreadable {
                 return Err(error);
             }

@@ -137,7 +137,7 @@ fn new_image_costs_two_writes_and_no_read() {
     assert_eq!(COSTS.image, expected);
 }
 
-/// The watch reports the writes of a reconcile, often before they are answered. That is no reason for another one.
+/// The watch reports the writes of a reconcile, often before they are answered, and must not cause another one.
 #[test]
 fn app_is_created_with_one_reconcile() {
     let cluster = Arc::new(Cluster::start(ControlPlane::builder()));
