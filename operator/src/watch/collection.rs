@@ -1,5 +1,6 @@
 //! Sends the lists and watches of one kind.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use http::{HeaderValue, Request as HttpRequest, Response, header};
@@ -21,8 +22,9 @@ use crate::protobuf;
 /// How long to wait for an answer, and for a page of a list.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long a watch lasts, in seconds. A server that holds it longer would not notice that the client has moved.
-const WATCH_LASTS: u32 = 290;
+/// How long a watch lasts, in seconds. Each has another time, as those of client-go have, so that watches that began at the same time
+/// do not end at the same time. The rights are checked when it begins.
+const WATCH_LASTS: Range<u32> = 300..600;
 
 /// Objects per page. The client requests fewer if a page is too large ([`PageLimit`](crate::pages::PageLimit)).
 const PAGE: u32 = 250;
@@ -72,8 +74,9 @@ impl Collection {
         let accept = accept.or(self.only_metadata.then_some(METADATA));
         let mut request = self.request(&self.selectors, accept)?;
         let uri = format!(
-            "{}&watch=true&timeoutSeconds={WATCH_LASTS}&allowWatchBookmarks=true&resourceVersion={version}",
-            request.uri()
+            "{}&watch=true&timeoutSeconds={}&allowWatchBookmarks=true&resourceVersion={version}",
+            request.uri(),
+            fastrand::u32(WATCH_LASTS)
         );
         *request.uri_mut() = uri.parse().map_err(|error| Error::of(&error))?;
         let (head, body) = self.send(request, "a watch").await?.into_parts();
