@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use kube::api::{DeleteParams, GetParams, Patch, PostParams, Preconditions};
 use kube::core::{Request, request};
+use model::Failure;
 use model::digest::missing;
 use model::podset::{self, Creation, Deletion, NameHolder, PodError, PodRef, SetPod, Step, Update, ValidPodSet, Verb};
 use serde_json::Value;
@@ -235,12 +236,41 @@ impl Applier<'_> {
 
     async fn release(&self, pod: &PodRef) -> Written {
         info!(pod = pod.name, "releasing: it has lost the label");
-        let answer = self.patch(pod, podset::release_patch(self.valid, pod)).await?;
+        let answer = match self.patch(pod, podset::release_patch(self.valid, pod)).await {
+            Err(refused) if matches!(refused.failure, Failure::Rejected { .. }) => {
+                self.read_released(pod, refused).await?
+            }
+            answer => answer?,
+        };
         // It keeps its name.
         Ok(match (answer, self.valid.slot_of(&pod.name)) {
             (Answer::Done, Some(slot)) => Answer::Taken(slot, NameHolder::Released),
             (answer, _) => answer,
         })
+    }
+
+    /// Reads a pod whose release was refused. If an earlier release was done and its answer was lost, the pod has no controller, and
+    /// the policy of the operator refuses a change of it.
+    async fn read_released(&self, pod: &PodRef, refused: PodError) -> Written {
+        match self.get(&pod.name).await {
+            Ok(live) => {
+                let found = SetPod::read(&live);
+                if found.uid == pod.uid && found.is_controlled_by(self.valid) {
+                    return Err(refused);
+                }
+                self.store(&live);
+                Ok(if found.uid == pod.uid {
+                    Answer::Done
+                } else {
+                    Answer::Mistaken
+                })
+            }
+            Err(CallError::Refused(status)) if status.is_not_found() => {
+                self.forget(&pod.name, &pod.uid);
+                Ok(Answer::Mistaken)
+            }
+            Err(_) => Err(refused),
+        }
     }
 
     /// Adopts a pod, which is one of `known`. The set was verified to exist.
@@ -383,7 +413,6 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use model::Failure;
     use tokio::time::sleep;
 
     use super::*;

@@ -122,6 +122,28 @@ fn pod_that_lost_its_label_during_an_outage_of_the_watch_is_released() {
     assert_eq!(pod["metadata"].get("ownerReferences"), None);
 }
 
+/// Row 1. Remedy: the pod is read if its release is refused. The policy of the operator refuses a change of a pod that is no longer
+/// of a PodSet, so the repeated release of a released pod would be refused forever.
+#[test]
+fn pod_released_despite_an_error_response_is_replaced() {
+    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+    for (name, lie) in [
+        ("released-timeout", Action::ForwardThenAnswer(timeout)),
+        ("released-cut", Action::ForwardThenDisconnect),
+    ] {
+        let stage = Stage::new(name);
+        stage.shop.podset_of("web", json!({}), &["web-0"]);
+        stage.proxy.add(Rule::new(patches(), lie).first(1));
+        stage.shop.label_pod("web-0", crd::label::PODSET, json!(null));
+        let set = stage
+            .shop
+            .until_podset("web", "the pod was replaced", |set| pods_of(set) == ["web-1"]);
+        assert_ne!(set["status"]["cause"]["reason"], "PodsRefused", "{name}");
+        let pod = stage.shop.get(POD, "web-0");
+        assert_eq!(pod["metadata"].get("ownerReferences"), None, "{name}");
+    }
+}
+
 /// Row 5. Remedy: the GET before an adoption. A pod that a deleted set adopts would be garbage-collected.
 #[test]
 fn deleted_set_adopts_no_pod() {
