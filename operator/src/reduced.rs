@@ -464,6 +464,33 @@ mod tests {
     }
 
     #[test]
+    fn answer_with_a_cached_version_is_not_reduced() {
+        let cache = Cache::default();
+        let answer = |image: &str, version: &str| {
+            let mut object = app(json!({"image": image}));
+            object["metadata"]["resourceVersion"] = version.into();
+            let text = object.to_string();
+            match App::of_answer(serde_json::from_str(&text).unwrap(), &cache)
+                .unwrap()
+                .outcome
+            {
+                Outcome::Kept(item) => item,
+                other => panic!("{other:?}"),
+            }
+        };
+        let image = |item: &Item<Root<AppDeploy>>| match &item.value {
+            Root::Readable(app) => app.spec.pod.container.image.clone(),
+            Root::Unreadable { why, .. } => panic!("{why:?}"),
+        };
+        let stored = answer("nginx", "7");
+        assert_eq!(image(&stored), "nginx");
+        cache.upsert(stored);
+        // No API server sends another object with the same version.
+        assert_eq!(image(&answer("httpd", "7")), "nginx");
+        assert_eq!(image(&answer("httpd", "8")), "httpd");
+    }
+
+    #[test]
     fn oversized_spec_is_not_parsed() {
         let item = kept(&app(json!({"image": "nginx", "args": vec![0; 200_000]})));
         let Root::Unreadable { why, .. } = item.value else {
