@@ -104,7 +104,7 @@ struct Again {
     reported: Option<Vec<u64>>,
 }
 
-/// More versions than that are not its own writes.
+/// How many reported versions are kept of a key. A reconcile writes fewer objects.
 const MAX_REPORTED: usize = 16;
 
 impl Running {

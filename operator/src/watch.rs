@@ -81,15 +81,6 @@ struct Position {
     events: Option<EventStream<Body>>,
 }
 
-/// Does work that takes milliseconds, while another thread continues with all other tasks. A runtime of one thread, as tests have,
-/// has no other.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => block_in_place(work),
-        _ => work(),
-    }
-}
-
 /// A list that has not ended.
 struct Listing {
     began: Instant,
@@ -374,5 +365,14 @@ impl<R: Reduce> Watch<'_, R> {
         } else {
             debug!(resource, namespace, error, "the watch is retried");
         }
+    }
+}
+
+/// Does work that takes milliseconds, while another thread continues with the other tasks. A current-thread runtime, as unit tests
+/// have, can start no other thread for them.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
     }
 }

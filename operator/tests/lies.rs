@@ -99,6 +99,15 @@ fn patches(plural: &str) -> Requests {
     Requests::with(&[Verb::Patch]).on(plural)
 }
 
+/// Two ways in which a request is done without an answer that says so.
+fn done_without_success() -> [(&'static str, Action); 2] {
+    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
+    [
+        ("timeout", Action::ForwardThenAnswer(timeout)),
+        ("cut", Action::ForwardThenDisconnect),
+    ]
+}
+
 /// The Status with which the API server says that it has forgotten a place in its stream.
 fn expired() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired",

@@ -252,24 +252,13 @@ impl Applier<'_> {
     /// Reads a pod whose release was refused. If an earlier release was done and its answer was lost, the pod has no controller, and
     /// the policy of the operator refuses a change of it.
     async fn read_released(&self, pod: &PodRef, refused: PodError) -> Written {
-        match self.get(&pod.name).await {
-            Ok(live) => {
-                let found = SetPod::read(&live);
-                if found.uid == pod.uid && found.is_controlled_by(self.valid) {
-                    return Err(refused);
-                }
-                self.store(&live);
-                Ok(if found.uid == pod.uid {
-                    Answer::Done
-                } else {
-                    Answer::Mistaken
-                })
-            }
-            Err(CallError::Refused(status)) if status.is_not_found() => {
-                self.forget(&pod.name, &pod.uid);
-                Ok(Answer::Mistaken)
-            }
-            Err(_) => Err(refused),
+        let Ok(live) = self.read_again(pod).await else {
+            return Err(refused);
+        };
+        match live.as_ref().map(SetPod::read).filter(|live| live.uid == pod.uid) {
+            Some(live) if live.is_controlled_by(self.valid) => Err(refused),
+            Some(_) => Ok(Answer::Done),
+            None => Ok(Answer::Mistaken),
         }
     }
 
@@ -310,14 +299,27 @@ impl Applier<'_> {
             Err(CallError::Refused(status))
                 if status.is_conflict() && patch["metadata"]["resourceVersion"].is_string() =>
             {
-                match self.get(&pod.name).await {
-                    Ok(live) => drop(self.store(&live)),
-                    Err(CallError::Refused(status)) if status.is_not_found() => self.forget(&pod.name, &pod.uid),
-                    Err(error) => return Err(pod_error(Verb::Other, error, "get", &pod.name)),
+                match self.read_again(pod).await {
+                    Ok(_) => Ok(Answer::Mistaken),
+                    Err(error) => Err(pod_error(Verb::Other, error, "get", &pod.name)),
                 }
-                Ok(Answer::Mistaken)
             }
             Err(error) => Err(pod_error(Verb::Other, error, "patch", &pod.name)),
+        }
+    }
+
+    /// Reads a pod that is cached, and stores what has its name now; `None` if nothing has.
+    async fn read_again(&self, pod: &PodRef) -> Result<Option<Pod>, CallError> {
+        match self.get(&pod.name).await {
+            Ok(live) => {
+                self.store(&live);
+                Ok(Some(live))
+            }
+            Err(CallError::Refused(status)) if status.is_not_found() => {
+                self.forget(&pod.name, &pod.uid);
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -5,7 +5,7 @@ use fault_proxy::{Action, Answer, Record, Requests, Rule, Verb};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, PATIENCE, POD, PODSET, QUIET, count_of, eventually, pods_of, ready, text, uid};
-use crate::lies::{Stage, creates, expired, of, watches};
+use crate::lies::{Stage, creates, done_without_success, expired, of, watches};
 
 /// The watch of the pods of PodSets. That of the pods of applications goes to the same resource.
 fn set_pods(verb: Verb) -> Requests {
@@ -73,12 +73,8 @@ fn events_older_than_a_write_are_ignored() {
 /// Row 1. Remedy: a name that makes the repeated POST a conflict, after which one GET shows that the pod is ours.
 #[test]
 fn pod_created_despite_an_error_response_is_not_created_twice() {
-    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
-    for (name, lie) in [
-        ("pod-timeout", Action::ForwardThenAnswer(timeout)),
-        ("pod-cut", Action::ForwardThenDisconnect),
-    ] {
-        let stage = Stage::new(name);
+    for (name, lie) in done_without_success() {
+        let stage = Stage::new(&format!("pod-{name}"));
         let deaf = stage.proxy.add(Rule::new(set_pods(Verb::Watch), Action::FreezeWatches));
         stage.proxy.add(Rule::new(creates(POD), lie).first(1));
         let set = stage.shop.podset_of("web", json!({}), &["web-0"]);
@@ -126,12 +122,8 @@ fn pod_that_lost_its_label_during_an_outage_of_the_watch_is_released() {
 /// of a PodSet, so the repeated release of a released pod would be refused forever.
 #[test]
 fn pod_released_despite_an_error_response_is_replaced() {
-    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
-    for (name, lie) in [
-        ("released-timeout", Action::ForwardThenAnswer(timeout)),
-        ("released-cut", Action::ForwardThenDisconnect),
-    ] {
-        let stage = Stage::new(name);
+    for (name, lie) in done_without_success() {
+        let stage = Stage::new(&format!("released-{name}"));
         stage.shop.podset_of("web", json!({}), &["web-0"]);
         stage.proxy.add(Rule::new(patches(), lie).first(1));
         stage.shop.label_pod("web-0", crd::label::PODSET, json!(null));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     APP, DEPLOYMENT, INGRESS, Kind, Namespace, PATIENCE, QUEUE, QUIET, SERVICE, is_long, is_observed, ready, web,
 };
-use crate::lies::{Stage, creates, of, patches, watches};
+use crate::lies::{Stage, creates, done_without_success, of, patches, watches};
 
 /// P4. Remedy: the deadline around every call (`perform::call`); concurrency for the others.
 #[test]
@@ -50,11 +50,7 @@ fn unanswered_review_of_a_right_delays_a_start_until_its_deadline() {
 /// POST a conflict, after which one GET shows that the object is ours.
 #[test]
 fn successful_create_with_an_error_response_is_not_repeated() {
-    let timeout = Answer::refusal(504, "Timeout", "request did not complete within the allotted timeout");
-    for (name, lie) in [
-        ("timeout", Action::ForwardThenAnswer(timeout)),
-        ("cut", Action::ForwardThenDisconnect),
-    ] {
+    for (name, lie) in done_without_success() {
         let stage = Stage::new(name);
         // Else the watch would tell of the object before the next try.
         let deaf = stage.proxy.add(Rule::new(watches(DEPLOYMENT), Action::FreezeWatches));
