@@ -6,6 +6,7 @@ mod away;
 mod before;
 mod certificate;
 mod deletion;
+mod early;
 mod forged;
 mod given;
 mod people;

@@ -15,6 +15,10 @@ use crate::primary::Root;
 #[derive(Debug, Default)]
 pub struct Hosts(Mutex<Claims<Key>>);
 
+/// The operator has just started, and does not know all claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotListed;
+
 impl Hosts {
     // Nothing that can panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, Claims<Key>> {
@@ -67,8 +71,16 @@ impl Stores {
 
     /// Returns the claim of an app with its new spec, and the claim that blocks it, if any. Existing claims have precedence, except
     /// over the hosts of the app's Ingress.
-    #[must_use]
-    pub fn blocking_claim(&self, app: &Valid<'_>) -> Option<(Claim, Claim)> {
+    ///
+    /// # Errors
+    /// Returns an error if apps or Ingresses were not listed yet: one of them may have the host.
+    pub fn blocking_claim(&self, app: &Valid<'_>) -> Result<Option<(Claim, Claim)>, NotListed> {
+        let Some(wants) = IngressPath::of(app) else {
+            return Ok(None);
+        };
+        if !self.apps.health.is_usable() || !self.children.of(&INGRESS).health.is_usable() {
+            return Err(NotListed);
+        }
         let claims = self.hosts.lock();
         let key = Key::new(&app.namespace, &app.name);
         let claim = Claim {
@@ -76,12 +88,12 @@ impl Stores {
             name: app.name.clone(),
             uid: app.uid.clone(),
             created: i64::MAX,
-            wants: Some(IngressPath::of(app)?),
+            wants: Some(wants),
             has: claims.of(&key).map(|claim| claim.has.clone()).unwrap_or_default(),
             ..Claim::default()
         };
-        let blocking = claims.blocking(&claim)?.clone();
-        Some((claim, blocking))
+        let blocking = claims.blocking(&claim).cloned();
+        Ok(blocking.map(|blocking| (claim, blocking)))
     }
 
     fn claim(&self, app: &Key) -> Option<Claim> {

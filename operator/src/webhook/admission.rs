@@ -34,6 +34,7 @@ use super::log_limit::{LogLimit, truncated};
 use super::review::{Read, Review, Reviewable};
 use crate::call::Caller;
 use crate::stores::Stores;
+use crate::stores::hosts::NotListed;
 
 /// The most access reviews that run concurrently: any pod can connect to the port, and must not cause unlimited requests.
 const CONCURRENT_REVIEWS: usize = 32;
@@ -235,7 +236,12 @@ impl Reviewed for AppDeploy {
         }
         host::allowed(&valid, &admission.host_suffixes).map_err(Refusal::Invalid)?;
         // A new claim comes after all existing claims of the host.
-        let Some((claim, blocking)) = admission.stores.blocking_claim(&valid) else {
+        let blocked = admission.stores.blocking_claim(&valid).map_err(|NotListed| {
+            Refusal::Unknown(
+                "spec.host: the operator has just started, and does not know all hosts yet; try again".into(),
+            )
+        })?;
+        let Some((claim, blocking)) = blocked else {
             return Ok(Vec::new());
         };
         let conflict = format!("spec.host: {}", host::host_conflict(&claim, &blocking));
