@@ -188,13 +188,14 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
         let api = kind.api_of(&cluster.client, object);
         if *kind == Kind::namespace() && args.dry_run.is_real() {
             // The namespace may hold new objects since the plan was made.
-            let contents = contents::list(cluster, owners.clone()).await?;
-            if contents != Contents::default() {
-                ui.warn(&format!(
-                    "{title} stays: it now also holds {}",
-                    formats::some(&contents.foreign)
-                ));
+            let Contents { foreign, unseen } = contents::list(cluster, owners.clone()).await?;
+            if !foreign.is_empty() {
+                ui.warn(&format!("{title} stays: it now also holds {}", formats::some(&foreign)));
                 continue;
+            }
+            if let Some(why) = unseen {
+                let message = format!("{title} is not deleted: whether it has other objects is unknown");
+                return Err(Error::new(ErrorKind::Failed, message).why(why).next(AGAIN));
             }
         }
         if *kind == Kind::crd() {
