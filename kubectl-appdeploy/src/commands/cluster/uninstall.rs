@@ -103,7 +103,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         } else {
             format!("There is nothing to remove.\n{}", plan.text(Names::Some))
         });
-        return Ok(());
+        let unseen = plan.unseen.filter(|_| args.dry_run.is_real());
+        return unseen.map_or(Ok(()), |why| Err(unchecked(why)));
     }
     if args.dry_run == DryRun::Client {
         return ui.print(&plan.text(Names::All));
@@ -116,6 +117,9 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     }
     remove(&args, &cluster, &plan, found.owners(), ui).await?;
+    if let (true, Some(why)) = (args.dry_run.is_real(), plan.unseen) {
+        return Err(unchecked(why));
+    }
     if args.dry_run.is_real() && args.wait {
         ui.eprintln("AppDeploy is uninstalled.");
     }
@@ -194,8 +198,7 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
                 continue;
             }
             if let Some(why) = unseen {
-                let message = format!("{title} is not deleted: whether it has other objects is unknown");
-                return Err(Error::new(ErrorKind::Failed, message).why(why).next(AGAIN));
+                return Err(unchecked(why));
             }
         }
         if *kind == Kind::crd() {
@@ -287,6 +290,13 @@ async fn allow_deletion(
         Err(source) => Err(cluster.explain(source)),
         Ok(_) => Ok(()),
     }
+}
+
+/// Returns why the namespace is left: it may hold objects that are not of AppDeploy.
+fn unchecked(why: String) -> Error {
+    let title = Kind::namespace().title(crd::OPERATOR_NAMESPACE);
+    let message = format!("{title} is not deleted: whether it has other objects is unknown");
+    Error::new(ErrorKind::Failed, message).why(why).next(AGAIN)
 }
 
 /// Returns what keeps an object from going, in the cluster's own words.

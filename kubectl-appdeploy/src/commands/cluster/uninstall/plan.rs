@@ -45,6 +45,8 @@ pub struct Plan {
     pub steps: Vec<(Kind, DynamicObject)>,
     /// What stays, and why.
     pub stays: Vec<(String, String)>,
+    /// Why it is not known what else the namespace holds, if it stays for this reason only.
+    pub unseen: Option<String>,
 }
 
 /// Returns the plan.
@@ -91,10 +93,11 @@ pub fn plan(found: &Inventory, choice: Choice) -> Plan {
             _ if !crate::installation::manifests::is_ours(namespace) => plan
                 .stays
                 .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
-            (Some(unseen), true) => plan.stays.push((
-                kind.title(&name),
-                format!("whether it has other objects is unknown: {unseen}"),
-            )),
+            (Some(unseen), true) => {
+                let why = format!("whether it has other objects is unknown: {unseen}");
+                plan.stays.push((kind.title(&name), why));
+                plan.unseen = Some(unseen.clone());
+            }
             (_, false) => plan
                 .stays
                 .push((kind.title(&name), format!("it also holds {}", some(&reasons)))),
@@ -477,6 +480,10 @@ mod tests {
         found.workloads.clear();
         found.contents.unseen = Some("secrets is forbidden".to_owned());
         assert!(stays(&found).is_some());
+        assert_eq!(
+            plan(&found, Choice::default()).unseen.as_deref(),
+            Some("secrets is forbidden")
+        );
         found.contents.unseen = None;
         found.namespace.as_mut().unwrap().metadata.labels = None;
         assert_eq!(stays(&found).unwrap().1, "it is not part of AppDeploy");
