@@ -141,6 +141,13 @@ fn create_and_change(shell: &Shell, load: &Load) -> Result<()> {
     bail!("no other process was the leader after {MAX_APPS} apps")
 }
 
+/// The errors while the webhook is called that pass: it does not answer, or the process of a pod that was deleted with `--force`
+/// still answers, and the API server no longer accepts its token.
+const PASSING: [&str; 2] = [
+    "failed calling webhook",
+    "could not be reviewed, try again: Unauthorized",
+];
+
 /// Runs a command, and repeats it while the webhook does not answer.
 fn store(shell: &Shell, command: &str, load: &Load) -> Result<()> {
     let first = Instant::now();
@@ -148,8 +155,9 @@ fn store(shell: &Shell, command: &str, load: &Load) -> Result<()> {
         match shell.run(command) {
             Ok(_) => return Ok(()),
             Err(error) => {
-                let by_webhook = error.to_string().contains("failed calling webhook");
-                ensure!(by_webhook && first.elapsed() < WEBHOOK_TIMEOUT, error);
+                let text = error.to_string();
+                let passes = PASSING.iter().any(|passing| text.contains(passing));
+                ensure!(passes && first.elapsed() < WEBHOOK_TIMEOUT, error);
                 load.rejected.fetch_add(1, Ordering::Relaxed);
             }
         }
