@@ -268,7 +268,14 @@ fn namespaced_installation_includes_policies_if_allowed() {
         "{said}"
     );
     assert_eq!(names(&cluster, POLICIES), "");
-    person.run("uninstall").ok();
+    let uninstalled = person.run("uninstall");
+    assert!(
+        uninstalled
+            .err
+            .contains("(whether it has other objects is unknown: listing horizontalpodautoscalers is forbidden)"),
+        "{uninstalled:?}"
+    );
+    uninstalled.ok();
     // A person who may create policies gets them in namespaced mode as well.
     let admin = Plugin::admin(&cluster);
     admin.run("install --wait=false --watch-namespace=default").ok();

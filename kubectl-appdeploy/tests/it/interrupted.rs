@@ -109,7 +109,9 @@ fn uninstallation_reports_that_the_namespace_could_not_be_checked() {
             "{failed}"
         );
         assert!(cluster.kubectl(&["get", "namespace", "appdeploy-system"]).is_ok());
-        plugin.run(UNINSTALL).ok();
+        let whole = plugin.run(UNINSTALL);
+        assert!(!whole.err.contains("Warning"), "{whole:?}");
+        whole.ok();
         assert!(cluster.kubectl(&["get", "namespace", "appdeploy-system"]).is_err());
         proxy.remove(rule);
     }

@@ -23,7 +23,7 @@ use crate::output::formats::{self, DryRun};
 use crate::resource::deletion;
 use crate::terminal::ui::Ui;
 
-use contents::Contents;
+use contents::{Contents, UNKNOWN, Unseen};
 use plan::{Choice, Names, Plan};
 
 /// The advice if an object was not deleted in time.
@@ -103,8 +103,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         } else {
             format!("There is nothing to remove.\n{}", plan.text(Names::Some))
         });
-        let unseen = plan.unseen.filter(|_| args.dry_run.is_real());
-        return unseen.map_or(Ok(()), |why| Err(unchecked(why)));
+        let unchecked = plan.unchecked.filter(|_| args.dry_run.is_real());
+        return unchecked.map_or(Ok(()), |why| Err(not_checked(why)));
     }
     if args.dry_run == DryRun::Client {
         return ui.print(&plan.text(Names::All));
@@ -117,8 +117,8 @@ pub async fn run(args: Args, kube: &KubeArgs, ui: &mut Ui) -> Result<()> {
         }
     }
     remove(&args, &cluster, &plan, found.owners(), ui).await?;
-    if let (true, Some(why)) = (args.dry_run.is_real(), plan.unseen) {
-        return Err(unchecked(why));
+    if let (true, Some(why)) = (args.dry_run.is_real(), plan.unchecked) {
+        return Err(not_checked(why));
     }
     if args.dry_run.is_real() && args.wait {
         ui.eprintln("AppDeploy is uninstalled.");
@@ -197,8 +197,8 @@ async fn remove(args: &Args, cluster: &Cluster, plan: &Plan, owners: BTreeSet<St
                 ui.warn(&format!("{title} stays: it now also holds {}", formats::some(&foreign)));
                 continue;
             }
-            if let Some(why) = unseen {
-                return Err(unchecked(why));
+            if let Some(Unseen::Forbidden(why) | Unseen::Failed(why)) = unseen {
+                return Err(not_checked(why));
             }
         }
         if *kind == Kind::crd() {
@@ -293,9 +293,9 @@ async fn allow_deletion(
 }
 
 /// Returns why the namespace is left: it may hold objects that are not of AppDeploy.
-fn unchecked(why: String) -> Error {
+fn not_checked(why: String) -> Error {
     let title = Kind::namespace().title(crd::OPERATOR_NAMESPACE);
-    let message = format!("{title} is not deleted: whether it has other objects is unknown");
+    let message = format!("{title} is not deleted: {UNKNOWN}");
     Error::new(ErrorKind::Failed, message).why(why).next(AGAIN)
 }
 

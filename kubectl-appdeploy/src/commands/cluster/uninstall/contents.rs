@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+use serde::Serialize;
 
 use crate::cluster::connection::Cluster;
 use crate::error::Result;
@@ -17,13 +18,25 @@ use crate::installation::operator;
 /// How many kinds are listed at a time.
 const AT_A_TIME: usize = 16;
 
+/// What follows if [`Contents::unseen`] has a reason.
+pub const UNKNOWN: &str = "whether it has other objects is unknown";
+
 /// The objects in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Objects that are not of AppDeploy.
     pub foreign: Vec<String>,
     /// Why that is not known for sure.
-    pub unseen: Option<String>,
+    pub unseen: Option<Unseen>,
+}
+
+/// Why it is not known what else a namespace holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Unseen {
+    /// The caller has no right to list a kind. The same command again changes nothing.
+    Forbidden(String),
+    /// A kind could not be listed, which may pass.
+    Failed(String),
 }
 
 /// The metadata of an object.
@@ -55,10 +68,11 @@ pub async fn list(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Content
             // Its CRD was deleted in the meantime.
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                unseen.get_or_insert_with(|| format!("listing {} is forbidden", resource.plural));
+                unseen.get_or_insert_with(|| Unseen::Forbidden(format!("listing {} is forbidden", resource.plural)));
             }
             Err(kube::Error::Api(status)) => {
-                unseen.get_or_insert_with(|| format!("listing {} failed: {}", resource.plural, status.message));
+                let why = || format!("listing {} failed: {}", resource.plural, status.message);
+                unseen.get_or_insert_with(|| Unseen::Failed(why()));
             }
             Err(source) => return Err(cluster.explain(source)),
         }
@@ -69,7 +83,7 @@ pub async fn list(cluster: &Cluster, owners: BTreeSet<String>) -> Result<Content
 
 /// Returns the kinds whose objects are deleted with a namespace, and the API groups that could not be listed. An API that computes
 /// its objects, such as metrics, is ignored.
-fn kinds(groups: &[APIGroupDiscovery]) -> (Vec<ApiResource>, Option<String>) {
+fn kinds(groups: &[APIGroupDiscovery]) -> (Vec<ApiResource>, Option<Unseen>) {
     let mut unseen = None;
     let mut known = BTreeSet::new();
     let mut kinds = Vec::new();
@@ -78,7 +92,7 @@ fn kinds(groups: &[APIGroupDiscovery]) -> (Vec<ApiResource>, Option<String>) {
         let name = name.unwrap_or_default();
         for version in &group.versions {
             if version.freshness.as_deref() == Some("Stale") {
-                unseen.get_or_insert_with(|| format!("the API group {name} does not answer"));
+                unseen.get_or_insert_with(|| Unseen::Failed(format!("the API group {name} does not answer")));
             }
             let number = version.version.as_deref().unwrap_or_default();
             for resource in version.resources.iter().filter(|resource| is_kept(name, resource)) {
@@ -105,11 +119,15 @@ fn kinds(groups: &[APIGroupDiscovery]) -> (Vec<ApiResource>, Option<String>) {
 }
 
 /// Whether objects of a kind live in namespaces and are what a person could miss. Apps and pod sets are looked for by
-/// themselves.
+/// themselves. Endpoints without their Service have no effect, and API servers warn about each list of them.
 fn is_kept(group: &str, resource: &APIResourceDiscovery) -> bool {
     let has = |verb: &str| resource.verbs.iter().any(|known| known == verb);
-    let is_event = resource.resource.as_deref() == Some("events");
-    resource.scope.as_deref() == Some("Namespaced") && has("list") && has("delete") && !is_event && group != crd::GROUP
+    let is_ignored = matches!(resource.resource.as_deref(), Some("events" | "endpoints"));
+    resource.scope.as_deref() == Some("Namespaced")
+        && has("list")
+        && has("delete")
+        && !is_ignored
+        && group != crd::GROUP
 }
 
 /// Returns the objects that are neither ours, nor made by Kubernetes for every namespace, nor owned by such an object.
@@ -121,7 +139,7 @@ fn foreign(items: &[Item], owners: BTreeSet<String>) -> Vec<String> {
         left.retain(|item| {
             let references = item.meta.owner_references.as_deref().unwrap_or_default();
             let is_known = if references.is_empty() {
-                is_standard(item, items) || is_ours(&item.meta)
+                is_standard(item) || is_ours(&item.meta)
             } else {
                 references.iter().any(|owner| known.contains(&owner.uid))
             };
@@ -150,7 +168,7 @@ fn is_ours(meta: &ObjectMeta) -> bool {
 }
 
 /// Whether Kubernetes, or a distribution of it, makes such an object in every namespace.
-fn is_standard(item: &Item, all: &[Item]) -> bool {
+fn is_standard(item: &Item) -> bool {
     let name = item.meta.name.as_deref().unwrap_or_default();
     match item.resource.kind.as_str() {
         "ServiceAccount" => ["default", "builder", "deployer"].contains(&name),
@@ -161,10 +179,6 @@ fn is_standard(item: &Item, all: &[Item]) -> bool {
         }
         "RoleBinding" => name.starts_with("system:"),
         "Lease" => name.starts_with(operator::NAME),
-        // They have the name of their Service, and no owner.
-        "Endpoints" => all
-            .iter()
-            .any(|other| other.resource.kind == "Service" && other.meta.name == item.meta.name),
         _ => false,
     }
 }
@@ -209,7 +223,6 @@ mod tests {
                 json!({"name": "theirs", "labels": {"app.kubernetes.io/part-of": "other"}}),
             ),
             item("Service", json!({"name": "web", "labels": ours})),
-            item("Endpoints", json!({"name": "web"})),
         ];
         assert_eq!(found(&items), ["configmap/notes", "secret/theirs"]);
     }
@@ -270,6 +283,7 @@ mod tests {
             .map(|kind| format!("{} {}", kind.api_version, kind.plural))
             .collect();
         assert_eq!(kinds, ["v1 pods", "db.example/v2 databases"]);
-        assert_eq!(unseen.as_deref(), Some("the API group metrics.k8s.io does not answer"));
+        let why = "the API group metrics.k8s.io does not answer".to_owned();
+        assert_eq!(unseen, Some(Unseen::Failed(why)));
     }
 }

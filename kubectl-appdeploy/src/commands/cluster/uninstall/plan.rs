@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
+use super::contents::{UNKNOWN, Unseen};
 use super::survey::{DELETION_ORDER, Inventory};
 use crate::cluster::kind_info::{self, KindInfo};
 use crate::installation::manifests::{Kind, place};
@@ -45,8 +46,8 @@ pub struct Plan {
     pub steps: Vec<(Kind, DynamicObject)>,
     /// What stays, and why.
     pub stays: Vec<(String, String)>,
-    /// Why it is not known what else the namespace holds, if it stays for this reason only.
-    pub unseen: Option<String>,
+    /// Why it could not be checked what else the namespace holds, if it stays for this reason only.
+    pub unchecked: Option<String>,
 }
 
 /// Returns the plan.
@@ -94,9 +95,11 @@ pub fn plan(found: &Inventory, choice: Choice) -> Plan {
                 .stays
                 .push((kind.title(&name), "it is not part of AppDeploy".to_owned())),
             (Some(unseen), true) => {
-                let why = format!("whether it has other objects is unknown: {unseen}");
-                plan.stays.push((kind.title(&name), why));
-                plan.unseen = Some(unseen.clone());
+                let (Unseen::Forbidden(why) | Unseen::Failed(why)) = unseen;
+                plan.stays.push((kind.title(&name), format!("{UNKNOWN}: {why}")));
+                if let Unseen::Failed(why) = unseen {
+                    plan.unchecked = Some(why.clone());
+                }
             }
             (_, false) => plan
                 .stays
@@ -478,12 +481,15 @@ mod tests {
         found.workloads = vec![app(crd::OPERATOR_NAMESPACE, "inside")];
         assert_eq!(stays(&found).unwrap().1, "it also holds appdeploy.appdeploy.dev/inside");
         found.workloads.clear();
-        found.contents.unseen = Some("secrets is forbidden".to_owned());
-        assert!(stays(&found).is_some());
+        let unchecked = |found: &Inventory| plan(found, Choice::default()).unchecked;
+        found.contents.unseen = Some(Unseen::Forbidden("no right".to_owned()));
         assert_eq!(
-            plan(&found, Choice::default()).unseen.as_deref(),
-            Some("secrets is forbidden")
+            (stays(&found).unwrap().1.as_str(), unchecked(&found)),
+            ("whether it has other objects is unknown: no right", None)
         );
+        found.contents.unseen = Some(Unseen::Failed("out of order".to_owned()));
+        assert!(stays(&found).is_some());
+        assert_eq!(unchecked(&found).as_deref(), Some("out of order"));
         found.contents.unseen = None;
         found.namespace.as_mut().unwrap().metadata.labels = None;
         assert_eq!(stays(&found).unwrap().1, "it is not part of AppDeploy");
