@@ -24,6 +24,10 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// seen, happens once in 10^10 cases.
 type Leaf = [u8; 5];
 
+/// How many leaves most objects have at most, and the length of their longest path. More take an allocation more.
+const LEAVES: usize = 128;
+const LONGEST_PATH: usize = 128;
+
 /// The hashes of all leaves of an object, sorted. They differ from process to process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest(Box<[Leaf]>);
@@ -33,7 +37,7 @@ impl Digest {
     /// and all top-level fields except the status.
     #[must_use]
     pub fn of(object: &Value) -> Self {
-        let mut leaves = Vec::new();
+        let mut leaves = Vec::with_capacity(LEAVES);
         visit(object, &mut |path, value| leaves.push(leaf(path, value)));
         leaves.sort_unstable();
         Self(leaves.into())
@@ -41,18 +45,23 @@ impl Digest {
 
     /// Like [`Digest::of`], of this metadata and of these top-level fields of an object.
     pub(crate) fn of_parts(meta: &ObjectMeta, data: &Value, fields: &[&str]) -> Self {
-        let mut leaves = Vec::new();
+        let mut leaves = Vec::with_capacity(LEAVES);
+        let mut path = String::with_capacity(LONGEST_PATH);
         let mut add = |path: &str, value: &str| leaves.push(leaf(path, value));
         for (field, texts) in [("labels", &meta.labels), ("annotations", &meta.annotations)] {
             for (key, text) in texts.iter().flatten().filter(|(_, text)| !text.is_empty()) {
-                add(&format!("{field}.{key}"), text);
+                path.clear();
+                path.extend([field, ".", key]);
+                add(&path, text);
             }
         }
-        if let Some(owners) = meta.owner_references.as_ref().and_then(|owners| to_value(owners).ok()) {
-            walk(&owners, &mut "ownerReferences".to_owned(), &mut add);
-        }
-        for (name, value) in fields.iter().filter_map(|name| Some((name, data.get(name)?))) {
-            walk(value, &mut (*name).to_owned(), &mut add);
+        let owners = meta.owner_references.as_ref().and_then(|owners| to_value(owners).ok());
+        let owners = owners.as_ref().map(|owners| ("ownerReferences", owners));
+        let fields = fields.iter().filter_map(|name| Some((*name, data.get(name)?)));
+        for (name, value) in owners.into_iter().chain(fields) {
+            path.clear();
+            path.push_str(name);
+            walk(value, &mut path, &mut add);
         }
         leaves.sort_unstable();
         Self(leaves.into())
@@ -142,7 +151,7 @@ fn leaf(path: &str, value: &str) -> Leaf {
 }
 
 fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {
-    let mut path = String::new();
+    let mut path = String::with_capacity(LONGEST_PATH);
     let metadata = METADATA
         .iter()
         .filter_map(|field| Some((*field, object["metadata"].get(field)?)));

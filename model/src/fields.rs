@@ -34,7 +34,10 @@ impl<'a> Node<'a> {
         match value {
             Value::Null => Self::Nothing,
             Value::String(text) if text.is_empty() => Self::Nothing,
-            Value::String(text) if is_quantity(path) => Self::Quantity(quantity::canonical(text)),
+            // Other texts are not amounts. The first characters are compared faster than paths.
+            Value::String(text) if text.starts_with(is_of_number) && is_quantity(path) => {
+                Self::Quantity(quantity::canonical(text))
+            }
             Value::Number(number) if is_quantity(path) => Self::Quantity(quantity::canonical(&number.to_string())),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => Self::Leaf(value),
             Value::Object(fields) if path == "spec.selector" || path.ends_with(".spec.nodeSelector") => {
@@ -103,6 +106,10 @@ pub(crate) fn is_nothing(value: &Value) -> bool {
         Value::Object(fields) => fields.values().all(is_nothing),
         Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+const fn is_of_number(first: char) -> bool {
+    first.is_ascii_digit() || first == '.'
 }
 
 fn is_quantity(path: &str) -> bool {
