@@ -24,9 +24,10 @@ static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// seen, happens once in 10^10 cases.
 type Leaf = [u8; 5];
 
-/// How many leaves most objects have at most, and the length of their longest path. More take an allocation more.
+/// The initial capacity for the leaves of an object, enough for most. A buffer that starts empty is copied each time it grows.
 const LEAVES: usize = 128;
-const LONGEST_PATH: usize = 128;
+/// The initial capacity for a path, in bytes, enough for most.
+const PATH_LENGTH: usize = 128;
 
 /// The hashes of all leaves of an object, sorted. They differ from process to process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Digest {
     /// Like [`Digest::of`], of this metadata and of these top-level fields of an object.
     pub(crate) fn of_parts(meta: &ObjectMeta, data: &Value, fields: &[&str]) -> Self {
         let mut leaves = Vec::with_capacity(LEAVES);
-        let mut path = String::with_capacity(LONGEST_PATH);
+        let mut path = String::with_capacity(PATH_LENGTH);
         let mut add = |path: &str, value: &str| leaves.push(leaf(path, value));
         for (field, texts) in [("labels", &meta.labels), ("annotations", &meta.annotations)] {
             for (key, text) in texts.iter().flatten().filter(|(_, text)| !text.is_empty()) {
@@ -151,7 +152,7 @@ fn leaf(path: &str, value: &str) -> Leaf {
 }
 
 fn visit(object: &Value, seen: &mut dyn FnMut(&str, &str)) {
-    let mut path = String::with_capacity(LONGEST_PATH);
+    let mut path = String::with_capacity(PATH_LENGTH);
     let metadata = METADATA
         .iter()
         .filter_map(|field| Some((*field, object["metadata"].get(field)?)));

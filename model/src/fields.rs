@@ -34,8 +34,8 @@ impl<'a> Node<'a> {
         match value {
             Value::Null => Self::Nothing,
             Value::String(text) if text.is_empty() => Self::Nothing,
-            // Other texts are not amounts. The first characters are compared faster than paths.
-            Value::String(text) if text.starts_with(is_of_number) && is_quantity(path) => {
+            // A text that does not begin like a number is not an amount. To check this is faster than to search the path.
+            Value::String(text) if text.starts_with(begins_number) && is_quantity(path) => {
                 Self::Quantity(quantity::canonical(text))
             }
             Value::Number(number) if is_quantity(path) => Self::Quantity(quantity::canonical(&number.to_string())),
@@ -108,7 +108,7 @@ pub(crate) fn is_nothing(value: &Value) -> bool {
     }
 }
 
-const fn is_of_number(first: char) -> bool {
+const fn begins_number(first: char) -> bool {
     first.is_ascii_digit() || first == '.'
 }
 

@@ -141,14 +141,14 @@ fn create_and_change(shell: &Shell, load: &Load) -> Result<()> {
     bail!("no other process was the leader after {MAX_APPS} apps")
 }
 
-/// The errors while the webhook is called that pass: it does not answer, or the process of a pod that was deleted with `--force`
-/// still answers, and the API server no longer accepts its token.
-const PASSING: [&str; 2] = [
+/// Errors after which a request is repeated: the webhook does not answer, or a process answers whose pod was deleted with `--force`,
+/// and whose token the API server no longer accepts.
+const TEMPORARY: [&str; 2] = [
     "failed calling webhook",
     "could not be reviewed, try again: Unauthorized",
 ];
 
-/// Runs a command, and repeats it while the webhook does not answer.
+/// Runs a command, and repeats it after temporary errors.
 fn store(shell: &Shell, command: &str, load: &Load) -> Result<()> {
     let first = Instant::now();
     loop {
@@ -156,8 +156,8 @@ fn store(shell: &Shell, command: &str, load: &Load) -> Result<()> {
             Ok(_) => return Ok(()),
             Err(error) => {
                 let text = error.to_string();
-                let passes = PASSING.iter().any(|passing| text.contains(passing));
-                ensure!(passes && first.elapsed() < WEBHOOK_TIMEOUT, error);
+                let is_temporary = TEMPORARY.iter().any(|error| text.contains(error));
+                ensure!(is_temporary && first.elapsed() < WEBHOOK_TIMEOUT, error);
                 load.rejected.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -35,7 +35,7 @@ impl Reconciler {
         } = plan(valid, &desired, &observed);
         failures.extend(conflict);
         let actions = self.limit_rewrites(context, actions).await;
-        let is_changed = !actions.is_empty();
+        let has_writes = !actions.is_empty();
         match self.verify_owner(context, lost, &actions).await? {
             Ok(()) => failures.extend(self.execute_all(context, valid, &observed, actions).await?),
             Err(failure) => failures.push(failure),
@@ -43,7 +43,8 @@ impl Reconciler {
         if let Some(manager) = other_scaler {
             self.warn_of_scaler(&context.object, &manager).await;
         }
-        if is_changed {
+        // Without a write, the children are those that were recorded above.
+        if has_writes {
             self.record_owned(context, valid, &self.observe(context));
         }
         Ok(failures)
